@@ -269,7 +269,7 @@ def workflow(session: nox.Session) -> None:
 @nox.session
 def evidence(session: nox.Session) -> None:
     """Make the runs that decide the most verdicts an hour; -- preset=laptop workers=2 hours=8."""
-    python(session, "-m", "evidence", *session.posargs)
+    python(session, "-m", "reproduce", "evidence", *session.posargs)
 
 
 @nox.session

@@ -15,16 +15,16 @@ if sys.argv[:1] == ["-m"]:  # `python -m` is looking for a command of this packa
         str(Path(__file__).resolve().parents[1])
     ]
 
-import ground as ground  # says which Python is needed
+import core as core  # says which Python is needed
 
 # Name -> the module that has it. Some lie in houses above this one, and are entered by name only.
 _PUBLIC = {
     **dict.fromkeys(("load_preset", "load_task", "load_model", "load_run"), "bench.surface"),
     **dict.fromkeys(("examine_model", "run", "run_sweep", "read_records"), "bench.surface"),
     "read_board": "leaderboards.surface",
-    "judge": "judging.surface",
-    **dict.fromkeys(("Runs", "Number", "within", "above"), "judging.grammar"),
-    "UserError": "ground.errors",
+    "judge": "reproduce.claims.surface",
+    **dict.fromkeys(("Runs", "Number", "within", "above"), "reproduce.claims.grammar"),
+    "UserError": "core.errors",
 }
 __all__ = [*_PUBLIC]
 

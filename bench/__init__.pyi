@@ -1,4 +1,4 @@
-import ground as ground
+import core as core
 from bench.surface import examine_model as examine_model
 from bench.surface import load_model as load_model
 from bench.surface import load_preset as load_preset
@@ -7,13 +7,13 @@ from bench.surface import load_task as load_task
 from bench.surface import read_records as read_records
 from bench.surface import run as run
 from bench.surface import run_sweep as run_sweep
-from ground.errors import UserError as UserError
-from judging.grammar import Number as Number
-from judging.grammar import Runs as Runs
-from judging.grammar import above as above
-from judging.grammar import within as within
-from judging.surface import judge as judge
+from core.errors import UserError as UserError
 from leaderboards.surface import read_board as read_board
+from reproduce.claims.grammar import Number as Number
+from reproduce.claims.grammar import Runs as Runs
+from reproduce.claims.grammar import above as above
+from reproduce.claims.grammar import within as within
+from reproduce.claims.surface import judge as judge
 
 __all__ = [
     "Number",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from ground.errors import OK, UserError, command, nearest
-from ground.words import wants_help
-from settings.groups import card, choices, model_groups
+from bench.config.groups import card, choices, model_groups
+from core.errors import OK, UserError, command, nearest
+from core.words import wants_help
 
 COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",

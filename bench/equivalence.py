@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ground.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
-from ground.places import absolute, is_path
-from ground.words import wants_help
+from core.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
+from core.places import absolute, is_path
+from core.words import wants_help
 
 if TYPE_CHECKING:
     from bench.records.equality.renames import Renames
@@ -60,12 +60,12 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
+    from bench.config.config import parse
     from bench.records.equality.renames import Renames
     from bench.runs.proving import prove
     from bench.runs.wanted import of_records, of_task
     from bench.search.plan import list_models
-    from ground.progress import progress
-    from settings.config import parse
+    from core.progress import progress
 
     renamed = [word.removeprefix(RENAMED) for word in words if word.startswith(RENAMED)]
     others = [list_models(word) for word in words if not word.startswith(RENAMED)]
@@ -124,8 +124,8 @@ def _check(
     given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str], renamed: Sequence[str]
 ) -> None:
     """Refuse words that mean nothing here."""
-    from settings.config import models_of
-    from settings.groups import choices
+    from bench.config.config import models_of
+    from bench.config.groups import choices
 
     for key in extra:
         if key.partition(".")[0] not in ("tasks", "models", "training") or "." not in key:
@@ -162,7 +162,7 @@ def _check(
 
 def _with_places(extra: Mapping[str, Any], task: str) -> dict[str, Any]:
     """Places on this machine in full, because each side runs in a folder of its own."""
-    from settings.config import group_file
+    from bench.config.config import group_file
 
     places = {f"tasks.{key}" for key in group_file("tasks", task).get("locations", ())}
     return {

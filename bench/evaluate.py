@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ground.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
-from ground.files import write_atomically
-from ground.places import absolute
-from ground.words import wants_help, word
+from core.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
+from core.files import write_atomically
+from core.places import absolute
+from core.words import wants_help, word
 
 if TYPE_CHECKING:
+    from bench.config.settings import Configuration
     from bench.records.schema import RunRecord
-    from settings.settings import Configuration
 
 TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from settings.config import parse
+    from bench.config.config import parse
 
     given: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
     own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks", "trust", "output")}
@@ -85,15 +85,15 @@ def _compared(record: RunRecord, metrics: Metrics) -> int:
 def _measured(
     run: str, root: Path, device: Any, locations: Mapping[str, Any], trust: str | None
 ) -> tuple[RunRecord, Metrics]:
+    from bench.config.config import models_of
+    from bench.config.groups import choices
     from bench.runs.making import evaluate
     from bench.runs.recording import measured_fields
     from bench.runs.reexamining import examine_weights
     from bench.runs.saved import find_record, load_run
     from bench.training.building import data_hashes
     from bench.training.unfit import UnfitModel
-    from ground.progress import progress
-    from settings.config import models_of
-    from settings.groups import choices
+    from core.progress import progress
     from tasks.interface import Evaluation, Split
 
     found, root_of_run = find_record(run, root)
@@ -129,8 +129,8 @@ def _measure_again(
     from bench.runs.recording import measured_fields
     from bench.runs.saved import recorded_configuration
     from bench.runs.serving import identify
-    from bench.training.training import set_numerics
-    from ground.progress import progress
+    from bench.training.numerics import set_numerics
+    from core.progress import progress
     from tasks.interface import Evaluation, Split
 
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
@@ -154,7 +154,7 @@ def _evaluate_by(
     from bench.records.report import print_record
     from bench.runs.obtain import obtain
     from bench.runs.saved import find_record
-    from ground.progress import progress
+    from core.progress import progress
 
     record, root = find_record(run, root)
     recorded, configuration = _by_other_task(task, record, root, device, settings, trust)
@@ -174,9 +174,9 @@ def _by_other_task(
     trust: str | None,
 ) -> tuple[Configuration, Configuration]:
     """The configuration of a record, and that of measuring its model by another task."""
+    from bench.config.config import compose, training_configuration
     from bench.records.registry import known, known_model
     from bench.runs.saved import recorded_configuration
-    from settings.config import compose, training_configuration
 
     place = device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
     own = (known("tasks", record.task) or {}).get("locations", ())

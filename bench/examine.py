@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from ground.words import wants_help
+from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.words import wants_help
 
 if TYPE_CHECKING:
     from bench.records.schema import Examination, RunRecord
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from settings.config import parse
+    from bench.config.config import parse
 
     settings: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
     places = {
@@ -66,8 +66,8 @@ def _examine(
     from bench.runs.reexamining import examine_saved
     from bench.runs.saved import find_record, load_run
     from bench.training.unfit import UnfitModel
-    from ground.privacy import without_places
-    from ground.progress import progress
+    from core.privacy import without_places
+    from core.progress import progress
 
     record, store = find_record(run, root)
     with progress() as report:
@@ -89,7 +89,7 @@ def _complete(record: RunRecord, store: Path, examination: Examination | None, c
     """Put what was found into the record of the store, if it is there and says otherwise."""
     from bench.records.schema import write_record
     from bench.records.store import Store
-    from ground.files import write_atomically
+    from core.files import write_atomically
 
     folder = Store(store).record_folder(record.role)
     path = folder / f"{record.run_id}.json"

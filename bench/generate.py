@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ground.errors import OK, command
-from ground.escaping import terminal
-from ground.words import wants_help
+from core.errors import OK, command
+from core.escaping import terminal
+from core.words import wants_help
 
 HELP = """\
 usage: python -m bench.generate run=ID prompt=TEXT [beam=K | temperature=T top_p=P] [key=value ...]
@@ -38,7 +38,7 @@ def main(words: list[str]) -> int:
 
     settings = GenerationSettings.read(words)
     from bench.runs.saved import load_run
-    from ground.progress import progress
+    from core.progress import progress
 
     places, trust = settings.locations, settings.trust
     with progress() as report:

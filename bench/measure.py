@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.train import main
-from ground.errors import command
+from core.errors import command
 
 if __name__ == "__main__":
     command(main)

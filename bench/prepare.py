@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ground.errors import OK, command
-from ground.words import wants_help
+from core.errors import OK, command
+from core.words import wants_help
 
 HELP = """\
 usage: python -m bench.prepare tasks=TASK [key=value ...]
@@ -20,10 +20,10 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
+    from bench.config.config import compose
+    from bench.config.network import with_text
     from bench.search.plan import some_model
-    from ground.progress import progress
-    from settings.config import compose
-    from settings.network import with_text
+    from core.progress import progress
 
     # Data do not depend on the model, but a configuration has one.
     configuration = compose([f"models={some_model(words)}", *with_text(words)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ground.errors import OK, command
-from ground.places import shown
-from ground.words import wants_help
+from core.errors import OK, command
+from core.places import shown
+from core.words import wants_help
 
 HELP = """\
 usage: python -m bench.prompts runs=[ID,ID,...] [key=value ...]
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
         print(HELP)
         return OK
     from bench.writing.side_by_side import PromptSettings, compare, print_comparison
-    from ground.progress import progress
+    from core.progress import progress
 
     settings = PromptSettings.read(words)
     with progress() as report:

@@ -6,8 +6,8 @@ import sys
 from contextlib import ExitStack
 from typing import Any
 
-from ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from ground.words import wants_help
+from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.words import wants_help
 
 HELP = """\
 usage: python -m bench.recount run=FILE [run=FILE ...] [tasks.KEY=PLACE] [trust=PACKAGE|FILE.py]
@@ -26,7 +26,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from settings.config import parse
+    from bench.config.config import parse
 
     given = [(o.key_or_group, o.value()) for o in parse(words)]
     files = [str(value) for key, value in given if key == "run"]
@@ -39,8 +39,8 @@ def main(words: list[str]) -> int:
     from bench.records.counted import contradiction
     from bench.records.schema import read_record
     from bench.runs.recounting import recount
-    from ground.places import absolute
-    from ground.progress import progress
+    from core.places import absolute
+    from core.progress import progress
 
     code = OK
     paths = [absolute(file) for file in files]  # before a model's package changes the folder

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.timing.settings import SpeedSettings
-from ground.errors import OK, UserError, command, nearest
-from ground.words import wants_help
+from core.errors import OK, UserError, command, nearest
+from core.words import wants_help
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 
@@ -35,9 +35,9 @@ def read_settings(words: list[str]) -> SpeedSettings:
     """
     from omegaconf import OmegaConf
 
+    from bench.config.config import parse
+    from bench.config.problems import first_problem
     from bench.search.plan import list_models
-    from settings.config import parse
-    from settings.problems import first_problem
 
     values = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
     assert isinstance(values, dict)
@@ -63,13 +63,13 @@ def main(words: list[str]) -> int:
     settings = read_settings(words)
     from bench.timing.passes import measure
     from bench.timing.tables import print_measurement
-    from ground.progress import progress
+    from core.progress import progress
 
     with progress() as report:
         measurement = measure(settings, report)
     print_measurement(measurement)
     if settings.output is not None:
-        from ground.files import write_atomically
+        from core.files import write_atomically
 
         write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
     return OK

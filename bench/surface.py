@@ -1,7 +1,7 @@
 """The project from Python: what ``from bench import …`` gives (``docs/python.md``).
 
 Every function here does what a command does, with the same settings and to the same records. A
-mistake of the user is a :class:`ground.errors.UserError` with one sentence.
+mistake of the user is a :class:`core.errors.UserError` with one sentence.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
+from bench.config.config import compose
+from bench.config.network import with_text
+from bench.config.seeded import forget_configurations
+from bench.config.settings import Configuration
+from bench.config.source_files import forget_edited
 from bench.examination.examination import examine
 from bench.records.code import forget_code
 from bench.records.schema import RunRecord
@@ -26,14 +31,9 @@ from bench.runs.saved import load_run as load_saved
 from bench.search.driver import run_plan
 from bench.search.plan import forget_plans, make_plan, some_model, with_width
 from bench.training.building import build_model, build_task, prepare_data
-from ground.errors import RUN_FAILED, UserError, nearest
-from ground.progress import Report, progress, silent
-from ground.words import word
-from settings.config import compose
-from settings.network import with_text
-from settings.seeded import forget_configurations
-from settings.settings import Configuration
-from settings.source_files import forget_edited
+from core.errors import RUN_FAILED, UserError, nearest
+from core.progress import Report, progress, silent
+from core.words import word
 from tasks.interface import Task
 
 Device = Literal["auto", "cpu", "cuda"]

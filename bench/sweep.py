@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.words import SETTINGS_HELP, wants_help
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.words import SETTINGS_HELP, wants_help
 
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
-    from ground.progress import Report
+    from core.progress import Report
 
 # The list of models in the section of the sweep takes the place of the one model of a single run.
 _SETTINGS = "\n".join(
@@ -98,10 +98,10 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
+    from bench.config.network import with_text
     from bench.search.plan import make_plan
     from bench.search.widths import find_widths
-    from ground.progress import progress
-    from settings.network import with_text
+    from core.progress import progress
 
     find_widths()
     plan = make_plan(with_text(words))

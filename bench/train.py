@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.places import absolute
-from ground.words import SETTINGS_HELP, wants_help
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.places import absolute
+from core.words import SETTINGS_HELP, wants_help
 
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
@@ -38,10 +38,10 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
+    from bench.config.config import compose, parse
+    from bench.config.network import with_text
     from bench.search.plan import SHORT_NAMES, warn_of_warmup, with_width
     from bench.search.widths import find_widths
-    from settings.config import compose, parse
-    from settings.network import with_text
 
     given = {override.key_or_group: override.value() for override in parse(words)}
     for key in given:
@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
     from bench.records.report import print_record
     from bench.records.store import COMMITTED, record_path
     from bench.runs.obtain import serve_or_make
-    from ground.progress import progress
+    from core.progress import progress
 
     with progress() as report:
         record, served = serve_or_make(configuration, report=report)
@@ -74,7 +74,7 @@ def main(words: list[str]) -> int:
 def _write_places(records: Sequence[RunRecord], store: Path, output: Path | None) -> None:
     """Answer whoever started this command: what stands on the screen may be a model's words."""
     from bench.records.store import record_path
-    from ground.files import write_atomically
+    from core.files import write_atomically
 
     if output is not None:
         places = [str(record_path(record, store)) for record in records]
@@ -83,9 +83,9 @@ def _write_places(records: Sequence[RunRecord], store: Path, output: Path | None
 
 def _predictors(words: list[str], given: Mapping[str, Any], output: Path | None) -> int:
     """Make the records of a task's predictors without training."""
-    from settings.config import compose, models_of
-    from settings.groups import choices
-    from settings.network import with_text
+    from bench.config.config import compose, models_of
+    from bench.config.groups import choices
+    from bench.config.network import with_text
 
     if given["predictors"] is not True or "models" in given or "tasks" not in given:
         raise UserError(
@@ -98,7 +98,7 @@ def _predictors(words: list[str], given: Mapping[str, Any], output: Path | None)
     configuration = compose([*with_text(kept), f"models={choices(group)[0]}"])
     from bench.records.report import print_record
     from bench.runs.obtain import obtain_baselines
-    from ground.progress import progress
+    from core.progress import progress
 
     with progress() as report:
         records = obtain_baselines(configuration, report)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ground.errors import OK, UserError, command
-from ground.words import wants_help
+from core.errors import OK, UserError, command
+from core.words import wants_help
 
 if TYPE_CHECKING:
-    from settings.settings import Configuration
+    from bench.config.settings import Configuration
 
 OWN: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "together": 1, "output": None}
 OWN["device_like"] = None
@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
     if wants_help(words):
         print(HELP)
         return OK
-    from settings.config import compose, parse
+    from bench.config.config import compose, parse
 
     own = dict(OWN)
     rest = []
@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
         _time_together(configuration, own)
         return OK
     from bench.timing.steps import compare, cpu_seconds_to_first_step
-    from ground.progress import progress
+    from core.progress import progress
 
     with progress() as report:
         found = compare(configuration, own["rounds"], own["timed_steps"], report)
@@ -87,7 +87,7 @@ def main(words: list[str]) -> int:
 
 def _time_together(configuration: Configuration, own: dict[str, Any]) -> None:
     from bench.timing.stacks import compare_stack
-    from ground.progress import progress
+    from core.progress import progress
 
     with progress() as report:
         asked = (own["together"], own["rounds"], own["timed_steps"])
@@ -102,9 +102,9 @@ def _time_together(configuration: Configuration, own: dict[str, Any]) -> None:
 
 
 def _check_estimate(words: list[str], own: dict[str, Any]) -> None:
+    from bench.config.config import compose, parse
     from bench.roofline.devices import HERE, checked
-    from ground.progress import progress
-    from settings.config import compose, parse
+    from core.progress import progress
 
     if checked(own["device_like"]) != HERE:
         raise UserError(
@@ -138,8 +138,8 @@ def _check_estimate(words: list[str], own: dict[str, Any]) -> None:
 
 def _save(found: dict[str, Any], output: Any) -> None:
     if output is not None:
-        from ground.files import write_atomically
-        from ground.places import absolute
+        from core.files import write_atomically
+        from core.places import absolute
 
         content = json.dumps(found, indent=1) + "\n"
         write_atomically(absolute(str(output)), content.encode())

@@ -11,10 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ground.errors import OK, UserError, command, nearest
-from ground.files import ROOT, write_atomically
-from ground.places import absolute
-from ground.words import wants_help
+from core.errors import OK, UserError, command, nearest
+from core.files import ROOT, write_atomically
+from core.places import absolute
+from core.words import wants_help
 
 # Name -> the words after "python"; each is run in a store of its own.
 WAITS = {

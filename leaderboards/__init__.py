@@ -8,4 +8,4 @@ if sys.argv[:1] == ["-m"]:  # `python -m` is looking for a command of this packa
         str(Path(__file__).resolve().parents[1])
     ]
 
-import ground as ground  # says which Python is needed
+import core as core  # says which Python is needed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ground.errors import OK, UserError, command
-from ground.words import wants_help
+from core.errors import OK, UserError, command
+from core.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import FOLDER, STORE
 
@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
         other = sources.setdefault(destination, source)
         if other.read_bytes() != source.read_bytes():
             raise UserError(f"{other} and {source} hold two records of one name: add one of them")
-    from ground.files import write_atomically
+    from core.files import write_atomically
     from leaderboards.checks.admission import checked_and_not, examine, records_beside, tells
 
     records = [record for record, _, _ in copies]

@@ -11,7 +11,7 @@ from importlib import import_module
 
 import streamlit as st
 
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards.screens import page
 from leaderboards.screens.address import PAGE, say_strangers
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ground.errors import UserError, nearest
-from ground.places import absolute
+from core.errors import UserError, nearest
+from core.places import absolute
 
 
 class Arguments(NamedTuple):

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from ground.escaping import terminal
-from ground.places import absolute, shown
-from ground.words import wants_help
+from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.escaping import terminal
+from core.places import absolute, shown
+from core.words import wants_help
 from leaderboards.arguments import read
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def main(words: list[str]) -> int:
             "--check out"
         )
     # What computes is imported once the words are known to be right.
-    from ground.progress import progress
+    from bench.config.outside_tasks import use_cards_of
+    from core.progress import progress
     from leaderboards.tables.builder import build
     from leaderboards.tables.difference import difference_from_records
     from leaderboards.tables.open_board import OpenBoard
     from leaderboards.tables.status import SUBMISSIONS, Verification, drop
-    from settings.outside_tasks import use_cards_of
 
     sources = inputs(folders or [FOLDER / "records", SUBMISSIONS], local)
     command_again = "python -m leaderboards.build" + (" local=true" if local else "")
@@ -146,7 +146,9 @@ def inputs(folders: Sequence[Path], local: bool = False) -> Inputs:
             if path.parent.name in PRESETS:
                 own_verdicts.append(path)
     verdicts = sorted((FOLDER / "verdicts").rglob("*.json"))
-    return Inputs(sources, FOLDER.parent / "published", verdicts, verifications, own_verdicts)
+    return Inputs(
+        sources, FOLDER.parent / "reproduce" / "published", verdicts, verifications, own_verdicts
+    )
 
 
 def _size_in_words(board: OpenBoard, refused: int) -> str:

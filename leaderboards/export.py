@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ground.errors import OK, UserError, command, nearest
-from ground.places import absolute, shown
-from ground.words import wants_help
+from core.errors import OK, UserError, command, nearest
+from core.places import absolute, shown
+from core.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
 
@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
         raise UserError("name the one folder that the site goes to, such as site/; --help explains")
     target = absolute(arguments.names[0])
     board = arguments.place("board", COMMITTED)
-    from ground.progress import progress
+    from core.progress import progress
     from leaderboards.site.folder import listed, write
     from leaderboards.site.site import Site
 

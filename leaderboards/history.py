@@ -19,12 +19,12 @@ from bench.records.code import forget_code
 from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
 from bench.records.provenance import SECONDS_FOR_GIT
 from bench.records.schema import Provenance
-from ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from ground.escaping import terminal
-from ground.files import ROOT
-from ground.places import shown
-from ground.processes import module_command
-from ground.words import wants_help
+from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.escaping import terminal
+from core.files import ROOT
+from core.places import shown
+from core.processes import module_command
+from core.words import wants_help
 from leaderboards.arguments import read
 
 HELP = """\
@@ -33,7 +33,7 @@ usage: python -m leaderboards.history FROM..TO [folder=PATH] [recompute=last|eac
   every commit after FROM up to TO, each beside its first parent: records of an earlier form,
   verdicts that changed, rows of the board that are made from the same records and have other
   numbers. A changed verdict is only listed where the commit's message, or what it adds to
-  docs/ or judging/history.yaml, names the claim. Exit code 4 if there is anything else.
+  docs/ or reproduce/claims/history.yaml, names the claim. Exit code 4 if there is anything else.
   folder=PATH      what is known of commits, and the checkout in which they are looked at (default
                    runs/history); the same command goes on where it was stopped
   recompute=last   TO's own commands make the verdicts and the board again, and find them equal;
@@ -43,7 +43,7 @@ example: python -m leaderboards.history main..HEAD"""
 CODE = ("models/", "tasks/")  # which makes records
 RECORDS, VERDICTS = "leaderboards/records/", "leaderboards/verdicts/"
 ROWS = "leaderboards/board.parquet/rows/"
-REASONS = ("docs/", "judging/history.yaml")  # where it is told why a verdict changed
+REASONS = ("docs/", "reproduce/claims/history.yaml")  # where it is told why a verdict changed
 WITHOUT_EFFECT = ("docs/", "tests/", "findings/")  # on what is computed
 NUMBERS = ("mean", "low", "high", "seeds", "items", "parameters", "state_bytes", "trials")
 OWN_COMMANDS = (

@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
-from ground.errors import UserError
+from core.errors import UserError
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -10,12 +10,11 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from bench.config.groups import task_card
 from bench.records.named_text import named_texts
-from ground.effects import FALSE_DISCOVERIES
-from ground.errors import VERIFICATION_FAILED, UserError
-from ground.escaping import markdown, markdown_code
-from judging.history import Change, changes_of
-from judging.repeats import began_at, moment
+from core.effects import FALSE_DISCOVERIES
+from core.errors import VERIFICATION_FAILED, UserError
+from core.escaping import markdown, markdown_code
 from leaderboards.code_status import forms_in_words
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.render import PRESETS as BY_SCALE
@@ -34,7 +33,8 @@ from leaderboards.render import (
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.figures import Figure, by_demand, figures_of
 from leaderboards.views.sentences import standing
-from settings.groups import task_card
+from reproduce.claims.history import Change, changes_of
+from reproduce.claims.repeats import began_at, moment
 
 ALONE = {True: "the same verdict", False: "not the same verdict", None: "not decided"}
 SEEN = {"no": "no number of these claims", "some": "some of their numbers", "yes": "their numbers"}
@@ -228,9 +228,11 @@ def label_of(task: str) -> str:
 def _first_runs(board: Board, figures: Sequence[Figure]) -> dict[str, str]:
     """Anchor of a figure's verdicts -> when the first of its runs began, or the first that this run
     repeats (UTC)."""
+    judged = {run_id for figure in figures for run_id in figure.claims[0].run_ids}
     started = {
         record.run_id: json.loads(record.content)["provenance"]["started_at"]
         for record in board.records
+        if record.run_id in judged
     }
     first_runs = {}
     for figure in figures:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ground.escaping import terminal
+from core.escaping import terminal
 from leaderboards.render import plain
 from leaderboards.views.links import Address, in_app
 

@@ -12,15 +12,15 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from ground.files import write_atomically
-from ground.words import wants_help
+from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.files import write_atomically
+from core.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import COMMITTED
 
 if TYPE_CHECKING:
     from leaderboards.contents import Board
-    from pictures.panels import Picture
+    from reproduce.plotting.panels import Picture
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = "docs/abilities.png"
@@ -99,7 +99,7 @@ def png(picture: Picture) -> bytes:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
-    from pictures.renderer import images
+    from reproduce.plotting.renderer import images
 
     information = PngInfo()
     information.add_text(CONTENT, _hash(picture))

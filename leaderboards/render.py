@@ -7,9 +7,9 @@ import io
 import itertools
 from collections.abc import Iterable
 
-from ground.escaping import spreadsheet
+from bench.config.groups import task_card
+from core.escaping import spreadsheet
 from leaderboards.contents import ClaimLine, Row
-from settings.groups import task_card
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
 ARROWS = {"maximise": "↑", "minimise": "↓"}

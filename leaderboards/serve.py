@@ -9,8 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.words import wants_help
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.words import wants_help
 from leaderboards.arguments import read
 from leaderboards.build import FOLDER, default_board
 from leaderboards.hosts import Guard, Hosts

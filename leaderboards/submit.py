@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ground.errors import OK, UserError, command
-from ground.words import wants_help
+from core.errors import OK, UserError, command
+from core.words import wants_help
 from leaderboards.arguments import Arguments, read
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def main(words: list[str]) -> int:
 def _write(arguments: Arguments) -> int:
     from bench.records.schema import read_record, write_record
     from bench.records.store import Store
-    from ground.files import write_atomically
+    from core.files import write_atomically
     from leaderboards.checks.admission import (
         examine,
         in_store,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ground.escaping import markdown
+from core.escaping import markdown
 from leaderboards.contents import Board, ClaimLine
 from leaderboards.markdown import SMALLEST, in_words, row_of
 from leaderboards.render import NOT_ASKED, PRESETS, plain

@@ -6,14 +6,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.config.outside_tasks import use_cards_of
 from bench.records.store import Store
-from ground.errors import UserError, nearest
+from core.errors import UserError, nearest
 from leaderboards.build import COMMITTED
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.lines import Row
-from settings.outside_tasks import use_cards_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from ground.errors import OK, VERIFICATION_FAILED, UserError, command
-from ground.words import wants_help
+from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.words import wants_help
 from leaderboards.arguments import Arguments, read
 
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
-    from ground.progress import Report
+    from core.progress import Report
     from leaderboards.tables.status import Checked, Verification
     from leaderboards.verification.verifier import Asked, Verifier
 
@@ -68,7 +68,7 @@ def main(words: list[str]) -> int:
         arguments.names.append(str(STORE))
     if bool(arguments.names) == ("sample" in arguments.settings):
         raise UserError("name a folder, a run id or a file, or give sample=N; --help explains")
-    from ground.progress import progress
+    from core.progress import progress
 
     try:
         with progress() as tell:
@@ -101,7 +101,7 @@ def _level(arguments: Arguments) -> Checked:
 
 
 def _write(arguments: Arguments, text: str) -> None:
-    from ground.files import write_atomically
+    from core.files import write_atomically
 
     write_atomically(arguments.place("report", ""), text.encode())
 
@@ -180,7 +180,7 @@ def _verify(
     arguments: Arguments,
 ) -> int:
     """Verify, tell what was found, and how the board changes."""
-    from ground.escaping import terminal
+    from core.escaping import terminal
     from leaderboards.verification.messages import holds, lines_about, seeds_left_out
     from leaderboards.verification.report import report
 

@@ -8,31 +8,45 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import reproduce
-from ground.errors import OK, command
-from ground.words import wants_help
-from reproduce import usage
+import reproduce.planning.usage
+from core.errors import OK, command
+from core.words import wants_help
+from reproduce import planning, usage
 
 if TYPE_CHECKING:
     from reproduce.reproduction import Reproduction
 
 
+# Rooms that experiments share; none of them has a figure of its own.
+SHARED_ROOMS = ("claims", "drawing", "planning", "plotting", "published")
+
+
 def reproductions() -> dict[str, Reproduction]:
-    """Every module of these rooms with a ``REPRODUCTION``, under its own name."""
-    found = {}
+    """Every module of an experiment's room with a ``REPRODUCTION``, under its own name."""
+    by_name = {}
     for module in pkgutil.walk_packages(reproduce.__path__, "reproduce."):
-        if not module.ispkg and not module.name.endswith("__main__"):
+        _, room, *within = module.name.split(".")
+        if within and room not in SHARED_ROOMS and not module.ispkg:
             content = importlib.import_module(module.name)
             if hasattr(content, "REPRODUCTION"):
-                found[module.name.rpartition(".")[2]] = content.REPRODUCTION
-    return found
+                by_name[within[-1]] = content.REPRODUCTION
+    return by_name
 
 
 def main(words: Sequence[str]) -> int:
     """What is said of the command, or what it does; its exit code."""
     if wants_help(words):
-        own = {"verdicts": usage.VERDICTS, "untrained": usage.UNTRAINED}
-        print(own.get(words[0], usage.HELP))
+        pages = {
+            "verdicts": usage.VERDICTS,
+            "untrained": usage.UNTRAINED,
+            "evidence": planning.usage.HELP,
+        }
+        print(pages.get(words[0], usage.HELP))
         return OK
+    if words[:1] == ["evidence"]:
+        from reproduce.planning.command import main as make_evidence
+
+        return make_evidence(words[1:], reproductions())
     from reproduce.command import main
 
     return main(words, reproductions())

@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from bench.config.groups import taking_part
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
-from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from judging import frozen, repeats
-from judging.controls import without_twins
-from judging.verdicts import CONTRADICTED
+from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from reproduce import committed, untrained
+from reproduce.claims import frozen, repeats
+from reproduce.claims.controls import without_twins
+from reproduce.claims.verdicts import CONTRADICTED
 from reproduce.console import print_verdicts
 from reproduce.obtaining import existing, foretell_runs, has_no_text, obtain
 from reproduce.reproduction import Reproduction
 from reproduce.request import Request
 from reproduce.writing import judge_again, write
-from settings.groups import taking_part
 
 
 def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:

@@ -13,12 +13,12 @@ from pydantic import BaseModel
 
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
-from ground.errors import OK, VERIFICATION_FAILED, UserError, nearest
-from ground.escaping import terminal
-from ground.files import write_atomically
-from ground.progress import Report, progress
-from ground.reading import Kind
-from judging.claims import verdict_file
+from core.errors import OK, VERIFICATION_FAILED, UserError, nearest
+from core.escaping import terminal
+from core.files import write_atomically
+from core.progress import Report, progress
+from core.reading import Kind
+from reproduce.claims.claims import verdict_file
 from reproduce.obtaining import belonging
 from reproduce.reproduction import Reproduction
 from reproduce.usage import VERDICTS as USAGE

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from bench.config.groups import NOT_COMMITTED, guests
 from bench.records.report import in_full
 from bench.records.schema import RunRecord
-from ground.places import shown as shown_path
-from ground.screen import console
-from ground.statistics import POWER
-from judging.claims import ClaimResult
-from judging.grammar import setting
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from settings.groups import NOT_COMMITTED, guests
+from core.places import shown as shown_path
+from core.screen import console
+from core.statistics import POWER
+from reproduce.claims.claims import ClaimResult
+from reproduce.claims.grammar import setting
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 
 if TYPE_CHECKING:
     from reproduce.reproduction import Reproduction, View

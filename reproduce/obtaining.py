@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.config.automatic import text_to_fetch
+from bench.config.config import compose, parse
+from bench.config.network import is_offline, settings_of_task
 from bench.records.identity import one_of_each
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
@@ -15,20 +18,17 @@ from bench.records.store import COMMITTED, Store, record_path
 from bench.runs.obtain import obtain_baselines
 from bench.runs.shelf import Shelf
 from bench.search.plan import make_plan, warn_of_warmup
-from ground.errors import UserError
-from ground.files import ROOT
-from ground.places import shown
-from judging.controls import is_twin, without_twins
-from judging.presets import refuse_mixtures
+from core.errors import UserError
+from core.files import ROOT
+from core.places import shown
+from reproduce.claims.controls import is_twin, without_twins
+from reproduce.claims.presets import refuse_mixtures
 from reproduce.planned import PlannedRun, missing, planned
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.request import Request
-from settings.automatic import text_to_fetch
-from settings.config import compose, parse
-from settings.network import is_offline, settings_of_task
 
 if TYPE_CHECKING:
-    from settings.settings import Configuration
+    from bench.config.settings import Configuration
 
 # What a run is called where runs are counted, by its role.
 KINDS = {
@@ -90,7 +90,7 @@ def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
     of a sweep follow it at once, so that its claims can be judged while the next one trains."""
     from bench.search.batch import make_all
     from bench.sweep import run_sweep
-    from ground.progress import progress
+    from core.progress import progress
 
     plan = request.plan(reproduction)
     configurations = _single_runs(reproduction, plan)
@@ -196,7 +196,7 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     said = f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
     if request.guests:  # which take part in no plan of evidence
         return said
-    plan = f"python -m evidence preset={request.view.preset} dry_run=true"
+    plan = f"python -m reproduce evidence preset={request.view.preset} dry_run=true"
     return f"{said}. What these alone take: {plan}"
 
 

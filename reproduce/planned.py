@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from bench.config.config import training_configuration
+from bench.config.samplers import tried
+from bench.config.seeded import compose_seeded
+from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord
 from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import Entry, make_plan
 from bench.search.published import covers
-from judging.controls import NoControl, Untrained
+from reproduce.claims.controls import NoControl, Untrained
 from reproduce.reproduction import Plan
-from settings.config import training_configuration
-from settings.samplers import tried
-from settings.seeded import compose_seeded
-from settings.settings import Configuration
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from bench.config.config import compose
+from bench.config.groups import taking_part
+from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
-from judging.claims import Claim
-from judging.controls import EACH_ITS_OWN, UNTRAINED, NoControl, Untrained
-from pictures.panels import Picture
-from settings.config import compose
-from settings.groups import taking_part
-from settings.settings import Configuration
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import EACH_ITS_OWN, UNTRAINED, NoControl, Untrained
+from reproduce.plotting.panels import Picture
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.config.automatic import names_a_sample, text_to_fetch
+from bench.config.config import SINGULAR, compose, parse
+from bench.config.groups import choices
+from bench.config.network import settings_of_task, with_text
+from bench.config.seeded import compose_seeded
 from bench.search.plan import (
     MAKING,
     SHORT_NAMES,
@@ -18,20 +23,15 @@ from bench.search.plan import (
     make_plan,
     some_model,
 )
-from ground.errors import UserError, nearest
-from ground.places import absolute, is_path
-from ground.privacy import told_word
-from ground.words import word as quoted_word
-from pictures.models import look
+from core.errors import UserError, nearest
+from core.places import absolute, is_path
+from core.privacy import told_word
+from core.words import word as quoted_word
+from reproduce.plotting.models import look
 from reproduce.reproduction import Plan, Reproduction, View
-from settings.automatic import names_a_sample, text_to_fetch
-from settings.config import SINGULAR, compose, parse
-from settings.groups import choices
-from settings.network import settings_of_task, with_text
-from settings.seeded import compose_seeded
 
 if TYPE_CHECKING:
-    from settings.settings import Configuration
+    from bench.config.settings import Configuration
 
 CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")
 # How runs are made, which changes no result: two such views would be one.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ground.errors import OK, RUN_FAILED, UserError
-from ground.places import shown
-from judging.controls import UNTRAINED
-from settings.network import with_text
+from bench.config.network import with_text
+from core.errors import OK, RUN_FAILED, UserError
+from core.places import shown
+from reproduce.claims.controls import UNTRAINED
 
 
 def main(words: Sequence[str]) -> int:
@@ -23,7 +23,7 @@ def main(words: Sequence[str]) -> int:
     """
     from bench.records.store import record_path
     from bench.search.batch import make_all
-    from ground.progress import progress
+    from core.progress import progress
 
     twins = UNTRAINED.configurations((), (with_text(list(words)),))
     if not twins:

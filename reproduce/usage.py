@@ -7,6 +7,8 @@ usage: python -m reproduce                       what there is
                                                  table of those set after their runs had begun
        python -m reproduce repeats [update=true]  which committed runs are older ones made again
        python -m reproduce untrained WORDS       the final runs of a sweep before their training
+       python -m reproduce evidence [key=value ...]  the runs that open claims miss: their cost, and
+                                                 making them; evidence --help says more
        python -m reproduce verdicts [update=true]  the committed verdicts by the records of today
 
   preset=NAME       smoke (default), laptop, gpu, paper

@@ -6,17 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.config.groups import guests, taking_part
 from bench.records.named_text import with_named_text
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
-from ground.errors import UserError
-from ground.files import write_atomically
-from judging.claims import ClaimResult, verdict_file
-from judging.controls import without_twins
-from pictures.renderer import images
+from core.errors import UserError
+from core.files import write_atomically
+from reproduce.claims.claims import ClaimResult, verdict_file
+from reproduce.claims.controls import without_twins
 from reproduce.drawing.frame import framed
+from reproduce.plotting.renderer import images
 from reproduce.reproduction import Reproduction, View
-from settings.groups import guests, taking_part
 
 
 def write(

@@ -27,8 +27,8 @@ from bench.records.equivalence import Code, Name
 from bench.records.identity import identity_of
 from bench.records.schema import Provenance, make_run_id
 from bench.records.store import COMMITTED
-from ground.errors import OK, UserError, command
-from ground.files import ROOT
+from core.errors import OK, UserError, command
+from core.files import ROOT
 from leaderboards.arguments import read
 from leaderboards.tables.open_board import OpenBoard
 from leaderboards.tables.summaries import OFF_THE_BOARD

@@ -15,13 +15,16 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from ground.errors import command
+from core.errors import command
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A job in the background of a shell ignores Ctrl-C, and so would every process that a test starts.
+# A job in the background of a shell ignores Ctrl-C, one under nohup the end of its terminal, and so
+# would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 # Token streams are made once for all tests of this machine; their names say what is in them.
 PREPARED = Path(tempfile.gettempdir()) / "memory-bench-prepared"

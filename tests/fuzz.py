@@ -37,20 +37,20 @@ from bench import (
 )
 from bench.records.store import COMMITTED
 from bench.writing.side_by_side import read_prompts
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.files import ROOT, write_sealed
-from ground.processes import module_command
-from ground.progress import progress
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.files import ROOT, write_sealed
+from core.processes import module_command
+from core.progress import progress
 from leaderboards import add, contents
 from leaderboards.checks.admission import read_checked
 from leaderboards.markdown import pages
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import read_verdicts
-from published.numbers import read_published
+from reproduce.published.numbers import read_published
 from tasks.text.recipe import __main__ as recipe
 from tests.bench.runs.test_runs import words as training
 from tests.bench.search.test_study import open_study, run_all
-from tests.ground.test_reading import (
+from tests.core.test_reading import (
     HOSTILE_JSON,
     HOSTILE_YAML,
     JSON_READERS,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.files import ROOT
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.files import ROOT
 
 PAGE = ROOT / "docs" / "guests.md"
 BLOCK = re.compile(r"^```python\n# (?P<file>\w+\.py)\n(?P<rest>.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -22,12 +22,12 @@ from bench import (
     train,
     training_speed,
 )
+from bench.config.config import compose
+from bench.config.groups import choices
 from bench.gpu import __main__ as gpu
 from leaderboards import add, build, export, readme, serve, submit, verify
 from reproduce import command as reproduce
 from reproduce.__main__ import reproductions
-from settings.config import compose
-from settings.groups import choices
 from tasks.text.recipe import __main__ as recipe
 
 Draw = st.DataObject

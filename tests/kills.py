@@ -28,10 +28,10 @@ import psutil
 
 from bench.records.schema import read_records
 from bench.search.storage import open_storage
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.files import ROOT
-from ground.processes import module_command
-from ground.progress import Report, progress
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.files import ROOT
+from core.processes import module_command
+from core.progress import Report, progress
 
 USAGE = "python -m tests.kills [trainings=100 sweeps=50 parallel=20 seed=0 at_once=2]"
 SECONDS_TO_DIE = 10.0  # for the family of what was killed

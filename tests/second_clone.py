@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ground.files import ROOT
+from core.files import ROOT
 
 RUN = ["tasks=state_tracking", "models=lstm", "preset=smoke", "seed=11", "device=cpu"]
 SAID = ["who=Ada", "contact=ada@example.org", "licence=CC-BY-4.0"]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench import sweep, train
+from bench.config import groups, source_files
 from bench.records.schema import read_records
-from ground.errors import OK
-from settings import groups, source_files
+from core.errors import OK
 from tests.test_docs import ROOT, examples
 
 PAGE = (ROOT / "docs" / "add_a_task.md").read_text()

@@ -24,10 +24,10 @@ from tests.conftest import ROOT
 
 # As of Python's own, of which no other can be made.
 Version = namedtuple("Version", ("major", "minor", "micro", "releaselevel", "serial"))
-PLACES = ("ground/__init__.py", "noxfile.py")
+PLACES = ("core/__init__.py", "noxfile.py")
 DOORS = [
     *(path for house in ("bench", "leaderboards") for path in ROOT.glob(f"{house}/*.py")),
-    *(ROOT / house / "__main__.py" for house in ("reproduce", "evidence")),
+    ROOT / "reproduce" / "__main__.py",
 ]
 
 
@@ -56,13 +56,13 @@ def test_a_python_that_is_not_supported_is_told_so(
 def test_older_pythons_can_read_far_enough_to_say_so() -> None:
     for file in (*DOORS, *(ROOT / place for place in PLACES)):
         ast.parse(file.read_text(), feature_version=(3, 9))
-    for house in ("bench", "leaderboards", "reproduce", "evidence"):
+    for house in ("bench", "leaderboards", "reproduce"):
         tree = ast.parse((ROOT / house / "__init__.py").read_text())
         imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
         # What comes before it is of Python itself, and of every version.
         names = [n.module if isinstance(n, ast.ImportFrom) else n.names[0].name for n in imports]
         first = next(i for i, name in enumerate(names) if name not in sys.stdlib_module_names)
-        assert ast.unparse(imports[first]) == "import ground as ground"
+        assert ast.unparse(imports[first]) == "import core as core"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ground.errors import UserError
+from core.errors import UserError
 from tests import fuzz, watching
 
 EXAMPLES = {fuzz.fuzz_records: 3, fuzz.fuzz_readers: 12, fuzz.fuzz_stores: 5, fuzz.fuzz_words: 12}

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ground.files import ROOT
+from core.files import ROOT
 from tests.public_packages import carried_state, construction, examination
 from tests.public_packages.__main__ import choose, main
 from tests.public_packages.comparing import ABSENT, NO, RAISES, UNCLEAR, YES, Comparison, guarded
@@ -180,7 +180,7 @@ def test_list_of_packages() -> None:
 
 
 def test_words_that_are_refused() -> None:
-    from ground.errors import UserError
+    from core.errors import UserError
 
     for word in ("packages=none-such", "limit=0", "parts=all", "speed=1"):
         with pytest.raises(UserError):

@@ -26,7 +26,7 @@ MODEL = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`((?:python|nox|pip|source) [^`]+)`")
 
 RECORDS = ROOT / "leaderboards" / "records"
-SEEDING = ROOT / "tests" / "ground" / "test_seeding.py"
+SEEDING = ROOT / "tests" / "core" / "test_seeding.py"
 SMALL = ["tasks.training_automata=8", "tasks.validation_size=4", "tasks.test_size=4"]
 SHORT = ["training.steps=2", "training.warmup_steps=1", *SMALL]
 # What makes a command cheap; all its own words stay, and the last of a key counts.
@@ -34,14 +34,14 @@ ADDED = {
     "bench.train": SHORT,
     "bench.sweep": [*SHORT, "n_trials=1", "seeds=1"],
     "reproduce": [f"records={RECORDS}"],
-    "evidence": ["figures=figure5", "preset=smoke"],
+    "reproduce evidence": ["figures=figure5", "preset=smoke"],
     "leaderboards.build": [f"records={RECORDS / 'three_moons'}"],
     "pytest": [
         "-n",
         "0",
         "-p",
         "no:cacheprovider",
-        str(ROOT / "tests/ground/test_seeding.py"),
+        str(ROOT / "tests/core/test_seeding.py"),
     ],
     "leaderboards.serve": ["port=0"],
 }
@@ -88,7 +88,9 @@ def session_modules(name: str) -> list[list[str]]:
 def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """``python -m`` these words, which must end with exit code 0."""
     module = words[0]
-    added = [] if words == ["reproduce"] else ADDED.get(module, [])
+    added = ADDED.get(" ".join(words[:2]), ADDED.get(module, []))
+    if words == ["reproduce"]:
+        added = []
     if module == "leaderboards.serve":
         serve([*words, *added])
     elif module == "pytest":  # not in this process, which is one

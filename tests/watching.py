@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category
 
-from ground import progress
-from ground.errors import INTERRUPTED, OK, USAGE, command
-from ground.files import ROOT
+from core import progress
+from core.errors import INTERRUPTED, OK, USAGE, command
+from core.files import ROOT
 from tests.conftest import PREPARED
 
 LONGEST = 20.0  # seconds

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from ground.files import ROOT
+from core.files import ROOT
 from noxfile import ENVIRONMENT, STAMP, built_from
 from tests.second_clone import RUN, SAID, python
 

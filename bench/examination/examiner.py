@@ -17,7 +17,7 @@ from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import FEWEST_ROWS, UNCHANGED, Sequences, Source, cut_between
 from bench.records.schema import Passed
 from bench.training.unfit import UnfitModel
-from ground.seeding import derive_seed
+from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
 MOST_ROWS = 16

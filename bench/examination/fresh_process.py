@@ -24,14 +24,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from bench.config.source_files import places_of, use_places
 from bench.examination.observing import CPU, observe
 from bench.records.code import is_own, modules_behind
 from bench.training.building import initial_model
+from bench.training.numerics import set_numerics
 from bench.training.seeding import kept_random_state
-from bench.training.training import set_numerics
-from ground.processes import module_command
+from core.processes import module_command
 from models.specification import SequenceSpecification
-from settings.source_files import places_of, use_places
 
 SECONDS = 60.0  # after which the other process is given up, and nothing is known
 REQUEST, INPUTS, RESULT = "request.json", "inputs.safetensors", "result.safetensors"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.training.seeding import seed_generators
-from ground.seeding import derive_seed, state_of_python_generators
+from core.seeding import derive_seed, state_of_python_generators
 
 
 def offers_hidden(model: nn.Module) -> bool:

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from bench.config.settings import Configuration
 from bench.examination.fresh_process import built_elsewhere, may_differ, observed
 from bench.examination.observing import OUTPUTS, SEQUENCES, STATE, disturb, training_pass
 from bench.records.code import is_own
@@ -29,7 +30,6 @@ from bench.training.storage import (
     with_second_names,
 )
 from bench.training.unfit import UnfitModel
-from settings.settings import Configuration
 from tasks.interface import Task
 
 POSITIONS = 64  # of a sequence, that are looked at

@@ -13,7 +13,7 @@ from bench.examination.comparisons import Comparisons
 from bench.examination.examination import left_as_it_was
 from bench.examination.reader import Reader, offers_hidden
 from bench.examination.sequences import Source
-from ground.seeding import derive_seed
+from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
 HIDDEN = "hidden"

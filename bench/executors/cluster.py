@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from bench.config.settings import RaySettings
 from bench.executors.interface import SECONDS_TO_STOP, Done, Files, Luggage, Work
 from bench.executors.liaison import Submission, lost, serve, unreachable
-from ground.errors import UserError
-from ground.processes import StopIsCtrlC, start_with_blocked
-from ground.progress import Report, silent
-from settings.settings import RaySettings
+from core.errors import UserError
+from core.processes import StopIsCtrlC, start_with_blocked
+from core.progress import Report, silent
 
 SECONDS_TO_JOIN = 180.0  # Ray would try for a quarter of an hour where a stranger answers
 SECONDS_TO_LEAVE = 15.0  # for Ray, after the jobs have ended

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from ground.progress import Report
+from core.progress import Report
 
 # work(job, report) -> value. Where it runs in other processes it is a function of a module that is
 # light to import; jobs and values can be pickled.

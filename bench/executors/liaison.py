@@ -20,18 +20,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from bench.config.settings import RaySettings
 from bench.executors import outpost
 from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Luggage, Work, portable
-from ground.errors import RUN_FAILED, UserError
-from ground.files import ROOT
-from ground.processes import STOPS, end_with_parent
-from settings.settings import RaySettings
+from core.errors import RUN_FAILED, UserError
+from core.files import ROOT
+from core.processes import STOPS, end_with_parent
 
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_NEWS = 1.0
 SECONDS_TO_ANSWER = 10.0  # for the head
 # What a node needs of the checkout; the rest is megabytes of records, pages and tests.
-HOUSES = ("ground", "settings", "models", "tasks", "bench", "leaderboards")
+HOUSES = ("core", "models", "tasks", "bench", "leaderboards")
 TABLE = "equivalences.json"  # all that it needs of leaderboards/
 
 

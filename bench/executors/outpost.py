@@ -21,8 +21,8 @@ from typing import Any
 
 from bench.executors.interface import Files, answer
 from bench.records.layout import LAYOUT_FILE
-from ground.errors import RUN_FAILED, UserError
-from ground.progress import Report, now_and_then
+from core.errors import RUN_FAILED, UserError
+from core.progress import Report, now_and_then
 
 DATA = Path("data")  # in Ray's working directory on the node, so it is made once for each node
 SECONDS_BETWEEN_NEWS = 2.0

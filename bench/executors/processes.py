@@ -22,10 +22,10 @@ from bench.executors.interface import (
     answer,
     throttled,
 )
-from ground.children import end_processes, wait_for_end
-from ground.errors import INTERRUPTED
-from ground.processes import StopIsCtrlC, describe_end, end_with_parent, start_with_blocked
-from ground.progress import Report, silent
+from core.children import end_processes, wait_for_end
+from core.errors import INTERRUPTED
+from core.processes import StopIsCtrlC, describe_end, end_with_parent, start_with_blocked
+from core.progress import Report, silent
 
 
 class InProcess:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.words import wants_help
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.words import wants_help
 
 HELP = """\
 usage: python -m bench.gpu [minutes=12] [key=value ...]
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
     from bench.gpu.parts import parts_of
     from bench.gpu.request import GpuRequest, read_words
     from bench.gpu.summary import describe_end
-    from ground.places import shown
+    from core.places import shown
 
     request = read_words(words, GpuRequest)
     parts = parts_of(request)

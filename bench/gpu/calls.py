@@ -13,11 +13,11 @@ from bench.gpu.parts import Part
 from bench.gpu.request import GpuRequest
 from bench.gpu.results import SETTLED, Outcome, Result, read_results
 from bench.gpu.summary import print_result, write_summary
-from ground.children import SECONDS_TO_STOP, Ended, describe, run_to_end
-from ground.errors import UserError
-from ground.files import ROOT
-from ground.processes import module_command
-from ground.words import word
+from core.children import SECONDS_TO_STOP, Ended, describe, run_to_end
+from core.errors import UserError
+from core.files import ROOT
+from core.processes import module_command
+from core.words import word
 
 PARTS, RAW = "parts", "raw"  # folders of the store, and of that
 RESERVE = 0.05  # of the time, at most what a child has to stop: for the last checkpoints

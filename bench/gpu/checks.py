@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.files import write_atomically
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.files import write_atomically
 
 RAN = (0, 1, 5)  # of pytest's exit codes: all passed, some failed, there were none
 SECONDS_BETWEEN_WRITES = 1.0
@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
         )
     import pytest
 
-    from settings.config import parse
+    from bench.config.config import parse
 
     *given, output = words
     tally = _Tally(Path(str(parse([output])[0].value())))

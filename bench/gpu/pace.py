@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ground.errors import OK, UserError, command
-from ground.files import write_atomically
-from ground.progress import silent
+from core.errors import OK, UserError, command
+from core.files import write_atomically
+from core.progress import silent
 
 TIMED_STEPS = 6
 SECONDS_EACH = 60  # of one model, its kernels' compilation included
@@ -24,13 +24,13 @@ OWN = ("models", "seconds_each", "output")  # its last words; the others are tho
 def main(words: list[str]) -> int:
     """Write model -> seconds of a step, and ``start``, the seconds until the first was begun."""
     begin = time.monotonic()
-    from settings.config import compose, parse
+    from bench.config.config import compose, parse
 
     own: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words[-len(OWN) :])}
     rest = words[: -len(OWN)]
     from bench.timing.steps import seconds_of_a_step
     from bench.training.building import prepare_data
-    from bench.training.training import set_numerics
+    from bench.training.numerics import set_numerics
 
     paces: dict[str, float | str] = {}
     for model in own["models"]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ground.files import make_folder
+from core.files import make_folder
 
 PACK = "pack"  # folder of the store
 # What is worth most comes first; the rest follows.

@@ -15,8 +15,8 @@ from bench.gpu.results import (
     read_stack,
     read_whole,
 )
-from ground.errors import UserError, nearest
-from ground.words import word
+from core.errors import UserError, nearest
+from core.words import word
 
 LARGE = {"layers": 12, "length": 512, "batch": 32, "vocabulary": 50304}  # with 12 heads of 64
 HEADS, HEAD_WIDTH = 12, 64

@@ -8,9 +8,9 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from ground.errors import UserError, nearest
-from settings.limits import LARGEST_THREADS
-from settings.settings import Count, Place, Settings
+from bench.config.limits import LARGEST_THREADS
+from bench.config.settings import Count, Place, Settings
+from core.errors import UserError, nearest
 
 REHEARSAL = 0.1  # of the size, on a CPU
 MOST_WORKERS = 16  # that share a GPU without a word about it
@@ -71,8 +71,8 @@ def read_words(words: Sequence[str], kind: type[AnySettings]) -> AnySettings:
     Raises:
         UserError: an unknown key or a value that cannot be used.
     """
-    from settings.config import parse
-    from settings.problems import first_problem_in_a_sentence
+    from bench.config.config import parse
+    from bench.config.problems import first_problem_in_a_sentence
 
     values = {}
     for override in parse(words):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ground.files import write_atomically
+from core.files import write_atomically
 
 Outcome = Literal["done", "failed", "over its limit", "left", "skipped"]
 SETTLED = ("done", "skipped")  # not tried again

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from ground.children import describe, run_to_end
-from ground.processes import module_command
+from core.children import describe, run_to_end
+from core.processes import module_command
 
 CONTROL = "nvidia-cuda-mps-control"
 SECONDS_TO_START = 20.0

@@ -12,10 +12,10 @@ from typing import Any
 
 from bench.gpu.request import GpuRequest
 from bench.gpu.results import Result
-from ground.escaping import markdown, terminal
-from ground.files import write_atomically
-from ground.places import shown
-from ground.progress import duration
+from core.escaping import markdown, terminal
+from core.files import write_atomically
+from core.places import shown
+from core.progress import duration
 
 MEASURED = ("accuracy", "tvd", "loss")  # of a row on the test split, as far as it has them
 

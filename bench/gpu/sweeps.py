@@ -17,12 +17,12 @@ from bench.gpu.pace import SECONDS_EACH
 from bench.gpu.plans import Plan, Row, committed_records, look_up, read_plan
 from bench.gpu.request import SweepsRequest, read_words
 from bench.gpu.sharing import shared_gpu
-from ground.children import run_to_end
-from ground.errors import OK, command
-from ground.files import ROOT, write_atomically
-from ground.processes import module_command
-from ground.progress import duration
-from ground.words import word
+from core.children import run_to_end
+from core.errors import OK, command
+from core.files import ROOT, write_atomically
+from core.processes import module_command
+from core.progress import duration
+from core.words import word
 
 # How many of W processes a device is taken for, until a sweep has told.
 FIRST_GAIN = {"cpu": 1.0, "cuda": 0.5}

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from bench.config.config import compose
+from bench.config.source_files import source_name
 from bench.records.code import is_own
 from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, model_group, names, why_unknown
 from bench.records.schema import RunRecord
-from ground.errors import RUN_FAILED, UserError
-from ground.words import word
-from settings.config import compose
-from settings.source_files import source_name
+from core.errors import RUN_FAILED, UserError
+from core.words import word
 
 PLACE = "PATH"  # in a command that is shown, for whoever runs it to fill in
 ROUNDS = 4  # settings that bring others with them, such as a protocol

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bench.records.code import code_hash, is_own
 from bench.records.provenance import PROTOCOL_VERSION
 from bench.records.schema import Provenance
-from ground.files import ROOT, write_atomically
-from ground.reading import Kind
+from core.files import ROOT, write_atomically
+from core.reading import Kind
 
 IN_CHECKOUT = Path("leaderboards", "equivalences.json")
 TABLE = ROOT / IN_CHECKOUT

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bench.config.settings import Configuration
 from bench.records.equivalence import Code, Config, Name, names, settled_name
 from bench.records.named_text import with_named_text
 from bench.records.provenance import sha256_of
 from bench.records.schema import Provenance, RunRecord, make_run_id
-from settings.settings import Configuration
 
 # The same by all equal code.
 FIXED = ("data", "library_lock", "precision", "device_class", "protocol_version")

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from bench.records.schema import RunRecord
-from ground.files import ROOT
+from core.files import ROOT
 
 SAMPLES = ROOT / "tasks" / "text" / "samples"
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.schema import Provenance
-from ground.files import ROOT
-from ground.privacy import told_command, told_system
+from core.files import ROOT
+from core.privacy import told_command, told_system
 
 # Raised whenever the engine's own behaviour changes a result (an optimiser rule, a schedule, the
 # seeding of steps): it is part of a run's identity, so that no older result is served as current.

@@ -8,10 +8,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from bench.config.external import kind_of
+from bench.config.groups import DESCRIPTIVE, choices, own_file
+from bench.config.source_files import source_name
 from bench.records.schema import RunRecord, make_run_id
-from settings.external import kind_of
-from settings.groups import DESCRIPTIVE, choices, own_file
-from settings.source_files import source_name
 
 Known = Mapping[str, Any]  # the YAML file of a task or model
 

@@ -14,9 +14,9 @@ from rich.table import Column, Table
 from bench.records.equivalence import Form, form
 from bench.records.schema import Examination, RunRecord
 from bench.records.store import Store, record_path
-from ground.files import open_regular
-from ground.places import shown as shown_path
-from ground.screen import console
+from core.files import open_regular
+from core.places import shown as shown_path
+from core.screen import console
 
 SAID: dict[Form, str] = {
     "current": "current: that of this checkout",

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ground.errors import RUN_FAILED, UserError
-from ground.files import write_atomically
-from ground.reading import Kind, Several, beyond_bounds
+from core.errors import RUN_FAILED, UserError
+from core.files import write_atomically
+from core.reading import Kind, Several, beyond_bounds
 
 SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20

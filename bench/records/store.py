@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 
 from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord
-from ground.errors import RUN_FAILED, UserError
-from ground.files import ROOT, write_atomically
-from ground.reading import Kind
+from core.errors import RUN_FAILED, UserError
+from core.files import ROOT, write_atomically
+from core.reading import Kind
 
 COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from ground.database import alone_at, sqlite_file
-from ground.errors import UserError
+from core.database import alone_at, sqlite_file
+from core.errors import UserError
 
 METRICS_PER_BATCH = 1000  # MLflow refuses more in one call
 

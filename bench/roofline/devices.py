@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ground.errors import UserError, nearest
-from ground.reading import Kind
+from core.errors import UserError, nearest
+from core.reading import Kind
 
 HERE = "here"
 CARDS = Path(__file__).with_name("devices.yaml")

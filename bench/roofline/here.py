@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.config.limits import memory_here
 from bench.records.provenance import processor
 from bench.roofline.devices import HERE, Device, Rates, Span
 from bench.roofline.seconds import VIEW
 from bench.roofline.work import count_here
-from settings.limits import memory_here
 
 ROUNDS = 5
 SECONDS_EACH = 0.02  # of a timed block, about

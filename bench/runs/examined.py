@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from bench.config.settings import Configuration
 from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
 from bench.examination.scored import ScoredBatch
 from bench.records.schema import Examination
 from bench.training.training import total_steps
-from settings.settings import Configuration
 from tasks.interface import IGNORED, Batch, Task
 
 MOST_NAMES = 1000  # of parameters without use in a record

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+from bench.config.config import training_configuration
+from bench.config.outside_tasks import keep_card
+from bench.config.settings import Configuration
 from bench.records.schema import Cost, Role, RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.making import TrainingRun, only_one
@@ -19,10 +22,7 @@ from bench.runs.serving import (
     track,
 )
 from bench.training.building import prepare_data, task_or_measurement
-from ground.progress import Report
-from settings.config import training_configuration
-from settings.outside_tasks import keep_card
-from settings.settings import Configuration
+from core.progress import Report
 
 
 def make(

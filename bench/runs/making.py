@@ -30,8 +30,8 @@ from bench.training.building import (
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
 from bench.training.training import Diverged, TrainingReport
-from ground.errors import RUN_FAILED, UserError
-from ground.files import (
+from core.errors import RUN_FAILED, UserError
+from core.files import (
     flush_folder,
     link,
     lock,
@@ -40,9 +40,9 @@ from ground.files import (
     write_atomically,
     write_sealed,
 )
-from ground.progress import Report
-from ground.reading import beyond_bounds
-from ground.seeding import derive_seed
+from core.progress import Report
+from core.reading import beyond_bounds
+from core.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from bench.records.schema import Cost
 from bench.runs.recording import Run
 from bench.training.building import build_measurement, model_builder
 from bench.training.seeding import seed_generators
-from ground.progress import Report
-from ground.seeding import derive_seed
+from core.progress import Report
+from core.seeding import derive_seed
 from tasks.interface import Evaluation, Split
 from tasks.measurement import Measurement
 

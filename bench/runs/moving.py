@@ -16,7 +16,7 @@ from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store
 from bench.runs.proving import Outcome, full_name, trees_of
 from bench.runs.wanted import model_of
-from ground.files import ROOT
+from core.files import ROOT
 
 
 def prove_moves(

@@ -5,10 +5,10 @@ PyTorch is imported where something has to be made.
 
 from __future__ import annotations
 
+from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord, Study
 from bench.runs.serving import serve, serve_baselines
-from ground.progress import Report, silent
-from settings.settings import Configuration
+from core.progress import Report, silent
 
 
 def obtain(

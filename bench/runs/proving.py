@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.config.config import group_file, load_groups, models_of, void_settings
 from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entries, flat
 from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
 from bench.runs.wanted import BASELINES, Wanted, model_of, models_to_compare
-from ground.children import run_to_end
-from ground.errors import VERIFICATION_FAILED, UserError
-from ground.files import ROOT
-from ground.privacy import told_word
-from ground.processes import module_command
-from ground.progress import Report
-from ground.words import word
-from settings.config import group_file, load_groups, models_of, void_settings
+from core.children import run_to_end
+from core.errors import VERIFICATION_FAILED, UserError
+from core.files import ROOT
+from core.privacy import told_word
+from core.processes import module_command
+from core.progress import Report
+from core.words import word
 
 # A training of a few steps, with its validation; the learning rate is the preset's.
 SHORT = {"steps": 12, "epochs": None, "warmup_steps": 2, "validate_every": 5}

@@ -15,14 +15,15 @@ from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import resolve_device
 from bench.training.memory import peak_memory
+from bench.training.numerics import kept_settings, set_numerics
 from bench.training.seeding import kept_random_state
-from bench.training.training import Stopped, set_numerics
+from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
-from ground.errors import UserError
-from ground.files import write_atomically
-from ground.privacy import told_message, without_places
-from ground.progress import Report
-from ground.reading import LARGEST_NUMBER
+from core.errors import UserError
+from core.files import write_atomically
+from core.privacy import told_message, without_places
+from core.progress import Report
+from core.reading import LARGEST_NUMBER
 from tasks.interface import Evaluation, Split, Task
 from tasks.measurement import Diverged, Measurement, Refused
 
@@ -69,7 +70,11 @@ class Run(ABC):
         evaluations: dict[str, Evaluation] = {}
         started = time.perf_counter()
         splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
-        with peak_memory(self.device) as memory, kept_random_state(self.device):
+        with (
+            kept_settings(),
+            peak_memory(self.device) as memory,
+            kept_random_state(self.device),
+        ):
             outcome, cause = self._try(splits, evaluations)
         measured = measured_fields(self.task, evaluations, splits[-1])
         if outcome != "ok":  # on one split, maybe, and not on the other

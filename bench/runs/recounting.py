@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from bench.config.config import compose
+from bench.config.settings import Configuration
+from bench.config.source_files import source_name, use_trusted
 from bench.records.code import code_hash
 from bench.records.command import places_of, words_of
 from bench.records.counted import BATCHES, Counted
@@ -14,12 +17,9 @@ from bench.records.schema import Cost, RunRecord
 from bench.runs.sizes import count_cost
 from bench.training.building import build_task, data_hashes, prepare_data, resolve_device
 from bench.training.unfit import UnfitModel
-from ground.errors import UserError
-from ground.progress import Report, silent
-from ground.words import word
-from settings.config import compose
-from settings.settings import Configuration
-from settings.source_files import source_name, use_trusted
+from core.errors import UserError
+from core.progress import Report, silent
+from core.words import word
 from tasks.interface import Batch, Task
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from bench.config.config import training_configuration
 from bench.records.schema import Examination
 from bench.runs.examined import ExaminedWeights, examine_fresh
 from bench.runs.saved import SavedRun
 from bench.training.building import build_model, build_task
-from settings.config import training_configuration
 
 
 def examine_weights(saved: SavedRun) -> ExaminedWeights:

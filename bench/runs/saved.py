@@ -13,6 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from bench.config.config import load_groups
+from bench.config.groups import task_from_outside
+from bench.config.limits import check_counts, check_sizes
+from bench.config.outside_tasks import use_task_from_outside
+from bench.config.problems import first_problem_in_a_sentence
+from bench.config.settings import Configuration
+from bench.config.source_files import places_of, use_trusted
 from bench.records.code import code_hash
 from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
@@ -25,18 +32,11 @@ from bench.training.building import (
     prepare_data,
     resolve_device,
 )
+from bench.training.numerics import set_numerics
 from bench.training.storage import load_weights, read_weights
-from bench.training.training import set_numerics
-from ground.errors import UserError, nearest
-from ground.files import open_regular
-from ground.progress import Report, silent
-from settings.config import load_groups
-from settings.groups import task_from_outside
-from settings.limits import check_counts, check_sizes
-from settings.outside_tasks import use_task_from_outside
-from settings.problems import first_problem_in_a_sentence
-from settings.settings import Configuration
-from settings.source_files import places_of, use_trusted
+from core.errors import UserError, nearest
+from core.files import open_regular
+from core.progress import Report, silent
 from tasks.interface import Task
 
 

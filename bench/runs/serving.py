@@ -19,6 +19,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from bench.config.config import group_file
+from bench.config.groups import choices
+from bench.config.outside_tasks import keep_card
+from bench.config.settings import Configuration
 from bench.records import provenance
 from bench.records.code import code_hash, is_own
 from bench.records.equivalence import todays_name
@@ -26,13 +30,9 @@ from bench.records.identity import Identity
 from bench.records.provenance import library_versions, sha256_of, version
 from bench.records.schema import FINISHED, RECORD, Headline, Role, RunRecord, read_record
 from bench.records.store import COMMITTED, Store, committed_path, record_path
-from ground.errors import RUN_FAILED, UserError
-from ground.files import when_changed, write_atomically
-from ground.places import is_path
-from settings.config import group_file
-from settings.groups import choices
-from settings.outside_tasks import keep_card
-from settings.settings import Configuration
+from core.errors import RUN_FAILED, UserError
+from core.files import when_changed, write_atomically
+from core.places import is_path
 
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
 PREPARED = "prepared"  # the location of what a task makes itself: it may lie anywhere

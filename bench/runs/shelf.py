@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from bench.config.settings import Configuration
 from bench.records import provenance
 from bench.records.code import code_hash
 from bench.records.equivalence import Name, settled_name
@@ -22,7 +23,6 @@ from bench.records.identity import identity_of, one_of_each
 from bench.records.provenance import version
 from bench.records.schema import FINISHED, Provenance, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
-from settings.settings import Configuration
 
 
 class Shelf:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from bench.config.settings import Configuration
 from bench.examination.examination import Examined
 from bench.records.schema import Cost
 from bench.runs.examined import examine_fresh
@@ -11,7 +12,6 @@ from bench.training.building import build_to_train
 from bench.training.flops import count_training_flops, typical_batch
 from bench.training.storage import count_parameters, examine_storage
 from bench.training.training import total_steps
-from settings.settings import Configuration
 from tasks.interface import Task
 
 

@@ -14,19 +14,20 @@ from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter
 
+from bench.config.external import attributes_of
+from bench.config.settings import LARGEST_STACK, Configuration
 from bench.records.schema import Role
 from bench.runs.examined import examine_fresh
 from bench.runs.fresh import unmade
 from bench.runs.making import TrainingRun, only_one
 from bench.training.building import resolve_device
+from bench.training.numerics import set_numerics
 from bench.training.seeding import kept_random_state
-from bench.training.training import Stopped, set_numerics
+from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
-from ground.errors import UserError
-from ground.files import ROOT
-from ground.progress import Report
-from settings.external import attributes_of
-from settings.settings import LARGEST_STACK, Configuration
+from core.errors import UserError
+from core.files import ROOT
+from core.progress import Report
 
 # What may differ within a stack: it changes numbers, and no shape.
 FREE = ("lr", "initial_lr", "minimum_lr_fraction", "weight_decay")

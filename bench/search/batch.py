@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search.jobs import Job, lost
 from bench.search.placement import open_executor
-from ground.errors import RUN_FAILED, UserError
-from ground.progress import Report
-from settings.settings import Configuration
+from core.errors import RUN_FAILED, UserError
+from core.progress import Report
 
 
 def make_all(

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 
+from bench.config.groups import NOT_COMMITTED
+from bench.config.samplers import Setting, key_of
+from bench.config.search_space import Space, reach_of
+from bench.config.settings import ALL_SEEDS, Configuration
 from bench.executors.interface import Done, Executor
 from bench.records.provenance import sha256_of
 from bench.records.schema import FINISHED, Cost, RunRecord, read_record, write_record
@@ -23,11 +27,7 @@ from bench.search.jobs import Job, Stack, lost
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search, wider_search
 from bench.search.study import ModelStudy, Seen
-from ground.errors import UserError
-from settings.groups import NOT_COMMITTED
-from settings.samplers import Setting, key_of
-from settings.search_space import Space, reach_of
-from settings.settings import ALL_SEEDS, Configuration
+from core.errors import UserError
 
 if TYPE_CHECKING:
     from bench.records.identity import Identity

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from bench.config.search_space import Space, widened
 from bench.executors.interface import Executor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
@@ -21,10 +22,9 @@ from bench.search.placement import open_executor
 from bench.search.plan import Plan
 from bench.search.sharing import SECONDS_BETWEEN_LOOKS
 from bench.search.storage import open_storage
-from ground.errors import UserError
-from ground.files import lock
-from ground.progress import Report
-from settings.search_space import Space, widened
+from core.errors import UserError
+from core.files import lock
+from core.progress import Report
 
 
 @dataclass

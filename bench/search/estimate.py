@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from bench.config.settings import ALL_SEEDS, Configuration, SweepSettings
 from bench.records.report import table_of
 from bench.roofline.devices import Device
 from bench.search.forecast import Forecast, Forecaster, forecaster_of
@@ -29,10 +30,9 @@ from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
 from bench.training.storage import count_parameters
 from bench.training.training import total_steps
-from ground.errors import UserError, place_of
-from ground.progress import Report, duration, progress
-from ground.screen import console
-from settings.settings import ALL_SEEDS, Configuration, SweepSettings
+from core.errors import UserError, place_of
+from core.progress import Report, duration, progress
+from core.screen import console
 
 PROBE_SECONDS = 1.5
 # No record is looked for: what is there, or committed, would be served and cost nothing.

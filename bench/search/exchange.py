@@ -19,7 +19,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.postgresql import insert
 
 from bench.records.store import Store
-from ground.database import (
+from core.database import (
     LOCK,
     alone_at,
     cannot_be_opened,
@@ -27,8 +27,8 @@ from ground.database import (
     is_server,
     patiently,
 )
-from ground.errors import UserError
-from ground.files import make_folder, write_atomically
+from core.errors import UserError
+from core.files import make_folder, write_atomically
 
 SECONDS_BETWEEN_SIGNS = 10.0
 SECONDS_UNTIL_DEAD = 60.0  # without a sign of life, after which its work is another driver's

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from bench.config.samplers import tried
+from bench.config.settings import LARGEST_STACK, Configuration
 from bench.roofline.devices import HERE, NOTHING, Device, Span, device_like, total
 from bench.roofline.schedule import Chain
 from bench.roofline.seconds import seconds, without_launches
@@ -20,9 +22,7 @@ from bench.roofline.training import Counted, Counter
 from bench.runs.together import MOST_ON_A_GPU, by_shape, shape_of, together_of
 from bench.search.plan import Entry
 from bench.training.building import build_task, resolve_device
-from ground.errors import UserError
-from settings.samplers import tried
-from settings.settings import LARGEST_STACK, Configuration
+from core.errors import UserError
 
 
 @dataclass(frozen=True)

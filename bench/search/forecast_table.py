@@ -12,7 +12,7 @@ from bench.roofline.devices import Device, Span, total
 from bench.roofline.schedule import Chain, Timeline, timeline
 from bench.roofline.seconds import VIEW
 from bench.search.forecast import Forecast
-from ground.screen import console
+from core.screen import console
 
 COLUMNS = ["runs", "FLOPs", "tokens", "each alone", "stacked", "without launches"]
 COLUMNS += ["longest chain", "GB"]

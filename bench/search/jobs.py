@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.config.settings import Configuration
+from bench.config.source_files import use_places
 from bench.records.schema import Role, RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.obtain import obtain
 from bench.runs.serving import serve
-from ground.errors import UserError
-from ground.progress import Report
-from settings.settings import Configuration
-from settings.source_files import use_places
+from core.errors import UserError
+from core.progress import Report
 
 
 @dataclass(frozen=True)

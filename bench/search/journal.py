@@ -16,7 +16,7 @@ from typing import Any
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from ground.files import make_folder, open_regular, write_atomically
+from core.files import make_folder, open_regular, write_atomically
 
 
 def open_journal(path: Path) -> JournalStorage:

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from bench.config.config import group_file, training_configuration
+from bench.config.groups import choices
+from bench.config.settings import Configuration
+from bench.config.source_files import modules_beside
 from bench.executors.interface import Files
 from bench.records.provenance import Origin, adopt, library_versions, origin
 from bench.records.schema import read_record
 from bench.records.store import Store
 from bench.runs.serving import LOCATIONS, find, identify, note_locations, track
 from bench.search.jobs import Job, execute, served
-from ground.errors import RUN_FAILED, UserError
-from ground.files import write_atomically
-from ground.places import absolute_if_path, is_path
-from ground.progress import silent
-from settings.config import group_file, training_configuration
-from settings.groups import choices
-from settings.settings import Configuration
-from settings.source_files import modules_beside
+from core.errors import RUN_FAILED, UserError
+from core.files import write_atomically
+from core.places import absolute_if_path, is_path
+from core.progress import silent
 
 RECORDS = ("records", "trials", "controls")  # folders of a store
 

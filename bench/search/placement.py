@@ -9,6 +9,9 @@ from contextlib import contextmanager
 
 import joblib
 
+from bench.config.limits import LARGEST_THREADS
+from bench.config.settings import Configuration
+from bench.config.source_files import names_file
 from bench.executors.interface import Executor
 from bench.executors.processes import InProcess, Pool
 from bench.executors.served import ServedFirst
@@ -16,11 +19,8 @@ from bench.runs.serving import devices_elsewhere
 from bench.search.exchange import open_exchange
 from bench.search.jobs import execute, served
 from bench.search.sharing import SharedRuns
-from ground.errors import UserError
-from ground.progress import Report
-from settings.limits import LARGEST_THREADS
-from settings.settings import Configuration
-from settings.source_files import names_file
+from core.errors import UserError
+from core.progress import Report
 
 
 @contextmanager

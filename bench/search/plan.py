@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from bench.config.budgets import STATE, STATE_BYTES, is_budget, split, width_for
+from bench.config.config import models_of, parse
+from bench.config.external import refuse_what_is_missing
+from bench.config.groups import GUEST, choices, guests, record_name, taking_part
+from bench.config.seeded import compose_seeded
+from bench.config.settings import Configuration, SweepSettings, TrainingSettings
+from bench.config.source_files import known_places, refuse_files_of_one_name, use_named
 from bench.roofline.devices import checked
-from ground.errors import UserError, nearest
-from ground.words import word
-from settings.budgets import STATE, STATE_BYTES, is_budget, split, width_for
-from settings.config import models_of, parse
-from settings.external import refuse_what_is_missing
-from settings.groups import GUEST, choices, guests, record_name, taking_part
-from settings.seeded import compose_seeded
-from settings.settings import Configuration, SweepSettings, TrainingSettings
-from settings.source_files import known_places, refuse_files_of_one_name, use_named
+from core.errors import UserError, nearest
+from core.words import word
 
 JOURNAL = "journal"  # the storage that is a file in the store
 # Settings of a sweep whose names are written without "sweep."; those of MAKING say how its runs are

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from bench.config.samplers import Setting
+from bench.config.search_space import Space
+from bench.config.settings import Configuration
 from bench.records.schema import Study, read_record
 from bench.records.store import COMMITTED
-from ground.files import when_changed
-from settings.samplers import Setting
-from settings.search_space import Space
-from settings.settings import Configuration
+from core.files import when_changed
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from bench.records.store import record_path
 from bench.runs.serving import identify
 from bench.search.exchange import Exchange, place_of
 from bench.search.jobs import Job
-from ground.errors import UserError
-from ground.progress import Report
+from core.errors import UserError
+from core.progress import Report
 
 SECONDS_BETWEEN_LOOKS = 1.0
 

@@ -9,8 +9,8 @@ from optuna.storages import BaseStorage, RDBStorage, get_storage
 
 from bench.search.journal import open_journal
 from bench.search.plan import JOURNAL
-from ground.database import alone_at, cannot_be_opened, is_server, patiently, with_driver
-from ground.errors import UserError
+from core.database import alone_at, cannot_be_opened, is_server, patiently, with_driver
+from core.errors import UserError
 
 
 def open_storage(storage: str, folder: Path) -> BaseStorage:

@@ -20,10 +20,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
-from bench.search.jobs import lost as told_lost
-from ground.seeding import derive_seed
-from settings.samplers import (
+from bench.config.samplers import (
     TPE_STARTUP_TRIALS,
     Setting,
     choice_of,
@@ -33,7 +30,10 @@ from settings.samplers import (
     quasi_random_order,
     random_order,
 )
-from settings.search_space import Space
+from bench.config.search_space import Space
+from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
+from bench.search.jobs import lost as told_lost
+from core.seeding import derive_seed
 
 if TYPE_CHECKING:
     from bench.search.exchange import Exchange

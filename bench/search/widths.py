@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from settings.budgets import Asked, use_finder
-from settings.settings import Configuration
+from bench.config.budgets import Asked, use_finder
+from bench.config.settings import Configuration
 
 
 def find_widths() -> None:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from bench.roofline.work import MOVES_NOTHING
 from bench.timing.steps import synchronize
-from ground.errors import RUN_FAILED, UserError
+from core.errors import RUN_FAILED, UserError
 
 MOST_NAMED = 20  # operators of a count that are listed by name
 WARM_UP_PASSES = 3  # before a capture, which may meet nothing for the first time

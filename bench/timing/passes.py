@@ -12,6 +12,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from bench.config.config import group_file
+from bench.config.external import load_class
+from bench.config.groups import DESCRIPTIVE, choices
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
@@ -21,12 +24,9 @@ from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
 from bench.training.storage import count_parameters
-from ground.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
-from ground.progress import Report, now_and_then
+from core.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
+from core.progress import Report, now_and_then
 from models.generation import evaluation_mode
-from settings.config import group_file
-from settings.external import load_class
-from settings.groups import DESCRIPTIVE, choices
 
 WHOLE = "whole"
 SMALLEST_SHARE = 0.01  # of the time, to be listed in a profile

@@ -12,14 +12,14 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from bench.config.settings import Configuration
 from bench.roofline.here import WITHIN, measure_here
 from bench.roofline.seconds import seconds
 from bench.roofline.training import Counter
 from bench.timing.steps import machine, seconds_of_a_step
 from bench.training.building import prepare_data, resolve_device
-from bench.training.training import set_numerics
-from ground.progress import Report
-from settings.settings import Configuration
+from bench.training.numerics import set_numerics
+from core.progress import Report
 
 
 def compare_estimate(

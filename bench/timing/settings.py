@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.limits import LARGEST_LAYERS, LARGEST_THREADS
-from settings.settings import Count, Place, Settings
+from bench.config.limits import LARGEST_LAYERS, LARGEST_THREADS
+from bench.config.settings import Count, Place, Settings
 
 
 class SpeedSettings(Settings):

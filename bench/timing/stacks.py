@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from bench.config.settings import Configuration
 from bench.timing.steps import SHORTEST, WARM_UP, clock, machine, synchronize, timed
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
+from bench.training.numerics import set_numerics
 from bench.training.stack import Member, fit_together
-from bench.training.training import set_numerics
-from ground.errors import RUN_FAILED, UserError
-from ground.progress import Report
-from settings.settings import Configuration
+from core.errors import RUN_FAILED, UserError
+from core.progress import Report
 
 RATES_APART = 0.9  # each learning rate of that before it
 

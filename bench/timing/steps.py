@@ -20,21 +20,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.config.config import load_groups
+from bench.config.settings import Configuration, TrainingSettings
 from bench.records.provenance import processor
 from bench.timing.settings import SpeedSettings
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
+from bench.training.numerics import set_numerics
 from bench.training.optimisation import plain_steps
-from bench.training.training import set_numerics
-from ground.children import Child
-from ground.errors import RUN_FAILED, UserError
-from ground.files import ROOT
-from ground.processes import module_command
-from ground.progress import Report, now_and_then
-from ground.words import word
+from core.children import Child
+from core.errors import RUN_FAILED, UserError
+from core.files import ROOT
+from core.processes import module_command
+from core.progress import Report, now_and_then
+from core.words import word
 from models.specification import SequenceSpecification
-from settings.config import load_groups
-from settings.settings import Configuration, TrainingSettings
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
 LOOK_EVERY = 0.005  # seconds, at a process that is to make its first step

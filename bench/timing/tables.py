@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from bench.records.report import table_of
-from ground.screen import console
+from core.screen import console
 
 SHAPES = ("width", "layers", "heads")
 

@@ -17,6 +17,8 @@ from functools import cache
 import torch
 from torch import nn
 
+from bench.config.budgets import BUDGETS, TOLERANCE, Asked
+from bench.config.settings import Configuration
 from bench.training.building import (
     build_task,
     kept_random_state,
@@ -24,10 +26,8 @@ from bench.training.building import (
     prepare_data,
 )
 from bench.training.storage import count_parameters
-from ground.errors import UserError
-from ground.progress import silent
-from settings.budgets import BUDGETS, TOLERANCE, Asked
-from settings.settings import Configuration
+from core.errors import UserError
+from core.progress import silent
 from tasks.interface import Task
 
 LARGEST_WIDTH = 2**17

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ground.errors import RUN_FAILED, UserError
+from core.errors import RUN_FAILED, UserError
 from tasks.interface import IGNORED, Batch, Task
 
 SHAPES = 8  # of batches, each with a program of its own

@@ -17,7 +17,7 @@ from torch.func import vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from ground.seeding import next_python_draws, seed_python_generators
+from core.seeding import next_python_draws, seed_python_generators
 
 
 class NotStackable(Exception):

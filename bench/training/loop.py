@@ -27,7 +27,9 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
+from bench.config.settings import TrainingSettings
 from bench.training.compiled import Loss, compiled, compiler_in_sentences, refuse_many_shapes
+from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.seeding import seed_generators
@@ -41,15 +43,13 @@ from bench.training.training import (
     Diverged,
     Stopped,
     TrainingReport,
-    set_numerics,
     total_steps,
 )
-from ground.errors import RUN_FAILED, UserError
-from ground.files import read_sealed, write_sealed
-from ground.processes import stops_taken
-from ground.progress import Report, silent
-from ground.seeding import derive_seed
-from settings.settings import TrainingSettings
+from core.errors import RUN_FAILED, UserError
+from core.files import read_sealed, write_sealed
+from core.processes import stops_taken
+from core.progress import Report, silent
+from core.seeding import derive_seed
 from tasks.interface import Batch, Task
 
 CURVE_POINTS = 200

@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
+from bench.config.external import load_class
 from bench.records.code import is_own
-from ground.errors import nearest, place_of
-from settings.external import load_class
+from core.errors import nearest, place_of
 
 CALLER = "building.py"  # beside this file: where classes are called
 

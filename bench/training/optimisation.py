@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from settings.settings import TrainingSettings
+from bench.config.settings import TrainingSettings
 from tasks.interface import Batch, Task
 
 

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from ground.errors import RUN_FAILED, UserError
-from ground.processes import (
+from core.errors import RUN_FAILED, UserError
+from core.processes import (
     STOPS,
     describe_end,
     end_with_parent,

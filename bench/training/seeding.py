@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from ground.seeding import kept_python_generators, seed_python_generators
+from core.seeding import kept_python_generators, seed_python_generators
 
 
 def seed_generators(seed: int, device: torch.device) -> None:

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils.data import DataLoader, IterableDataset
 
+from bench.config.settings import TrainingSettings
 from bench.training.draws import AsAlone, NotStackable, no_python_draws, unchanged_buffers
 from bench.training.loop import TrainingModule, stop_on_signal, trainer_of
 from bench.training.optimisation import set_learning_rate
@@ -35,8 +36,7 @@ from bench.training.parallel import Ranks
 from bench.training.seeding import seed_generators
 from bench.training.trainer import LightningModule, SIGTERMException
 from bench.training.training import Diverged, Stopped
-from ground.progress import Report, silent
-from settings.settings import TrainingSettings
+from core.progress import Report, silent
 from tasks.interface import Batch, Task
 
 # Largest difference of a gradient from that of the model alone, relative to its length: ten times

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from bench.training.unfit import UnfitModel
-from ground.errors import RUN_FAILED, UserError
-from ground.files import open_regular
+from core.errors import RUN_FAILED, UserError
+from core.files import open_regular
 
 
 def shared_names(state: Mapping[str, Tensor]) -> dict[str, str]:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ground.escaping import terminal
-from ground.files import open_regular, write_atomically
-from ground.progress import Report
+from core.escaping import terminal
+from core.files import open_regular, write_atomically
+from core.progress import Report
 from tasks.interface import Task
 from tasks.measurement import Measurement
 from tasks.text.corpora import STORY_SPLITS, Corpus

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ground.errors import UserError, nearest
-from settings.settings import Place
+from bench.config.settings import Place
+from core.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun

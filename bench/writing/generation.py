@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ground.seeding import derive_seed
+from core.seeding import derive_seed
 from models.generation import Continuation, check_request, evaluation_mode, read_prompt, select_rows
 
 

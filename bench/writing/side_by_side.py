@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from bench.config.config import group_file
+from bench.config.groups import choices
+from bench.config.settings import Place
 from bench.writing.continuations import GenerationSettings, WordSettings, continue_text
-from ground.errors import UserError
-from ground.escaping import markdown, markdown_code, markdown_lines
-from ground.files import ROOT, write_atomically
-from ground.progress import Report
-from ground.reading import Kind
-from settings.config import group_file
-from settings.groups import choices
-from settings.settings import Place
+from core.errors import UserError
+from core.escaping import markdown, markdown_code, markdown_lines
+from core.files import ROOT, write_atomically
+from core.progress import Report
+from core.reading import Kind
 
 if TYPE_CHECKING:
     from bench.runs.saved import SavedRun
@@ -153,7 +153,7 @@ def print_comparison(comparison: Comparison) -> None:
     """The table on the console."""
     from rich.table import Table
 
-    from ground.screen import console
+    from core.screen import console
 
     table = Table(title=comparison.title, title_justify="left", show_lines=True)
     table.add_column("prompt", ratio=1)

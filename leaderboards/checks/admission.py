@@ -19,18 +19,18 @@ from bench.records.identity import settled
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
-from ground.errors import RUN_FAILED, UserError
-from ground.files import ROOT
-from ground.privacy import told_word, without_places
-from ground.progress import Report, counted, silent
-from ground.reading import read_all
+from core.errors import RUN_FAILED, UserError
+from core.files import ROOT
+from core.privacy import told_word, without_places
+from core.progress import Report, counted, silent
+from core.reading import read_all
 from leaderboards.checks import derived_by_code as derived
 from leaderboards.checks import derived_metrics as following
 from leaderboards.checks import naming, numbers, studies, training
 from leaderboards.checks.agreement import Together, not_as_in
 from leaderboards.checks.naming import check_name
 
-SYSTEM = re.compile(r"\w+ \w+")  # as ground.privacy.told_system has it
+SYSTEM = re.compile(r"\w+ \w+")  # as core.privacy.told_system has it
 COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
 RULES = (  # after those of names, by which the others know the settings
     *numbers.RULES,

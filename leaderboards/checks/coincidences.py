@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from bench.config.samplers import key_of
 from bench.records.schema import RunRecord, Study
 from leaderboards.checks.studies import not_as_chosen
-from settings.samplers import key_of
 
 SIZES = ("parameters", "position_parameters", "state_bytes")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from bench.records.schema import RunRecord
-from ground.statistics import Interval, mean_of
+from core.statistics import Interval, mean_of
 from leaderboards.checks import of_memories, of_moons
 from leaderboards.checks.points import Fact, Lacking, Points, contradicted, inside, points_in, ys
 

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from bench.config.groups import DESCRIPTIVE, model_groups, task_card, task_from_outside
+from bench.config.source_files import class_name, source_name
 from bench.records.code import is_own
 from bench.records.equivalence import Code, Name, todays_name
 from bench.records.identity import identity_of
 from bench.records.provenance import COMPUTING_LIBRARIES, KERNELS, PROTOCOL_VERSION, sha256_of
 from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
 from bench.records.schema import RunRecord
-from ground.errors import RUN_FAILED, UserError
-from settings.groups import DESCRIPTIVE, model_groups, task_card, task_from_outside
-from settings.source_files import class_name, source_name
+from core.errors import RUN_FAILED, UserError
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 FIRST_RECORD = datetime(2024, 1, 1, tzinfo=UTC)  # older than this program

@@ -8,7 +8,7 @@ from functools import cache
 
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
-from ground.statistics import Kind
+from core.statistics import Kind
 from leaderboards.checks.naming import card_of
 
 METRIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=/-]{0,199}")

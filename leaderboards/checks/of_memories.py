@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
 from bench.records.schema import RunRecord
-from ground.statistics import mean_of
+from core.statistics import mean_of
 from leaderboards.checks.points import Fact, Lacking, Points, points_in, slope, ys
 
 RECALLED = 0.99  # of what was written, for a memory to hold it

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.statistics import Interval, mean_of
+from core.statistics import Interval, mean_of
 from leaderboards.checks.points import Fact, Points, inside, points_in, ys
 
 FLOAT32 = 1e-5  # of means over some thousand numbers of float32, in another order

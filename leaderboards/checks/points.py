@@ -9,7 +9,7 @@ from statistics import linear_regression
 from typing import NamedTuple
 
 from bench.records.schema import Curve, RunRecord
-from ground.statistics import Interval, mean_of
+from core.statistics import Interval, mean_of
 
 Points = Sequence[tuple[float, float]]  # x and y
 Told = float | Interval | None  # an interval where points tell no more; None where they tell none

@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from bench.config.budgets import TOLERANCE, is_budget
+from bench.config.samplers import choice_of, key_of, tried_by
 from bench.records.identity import run_ids_of
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord, Study, Trial
 from leaderboards.checks.numbers import is_in_range
-from settings.budgets import TOLERANCE, is_budget
-from settings.samplers import choice_of, key_of, tried_by
 
 
 def _study(record: RunRecord) -> str | None:

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from pydantic import ValidationError
 
+from bench.config.problems import first_problem
+from bench.config.settings import TrainingSettings
 from bench.records.registry import known_model, model_group
 from bench.records.schema import Passed, RunRecord
 from leaderboards.checks.derived_metrics import EXACT
 from leaderboards.checks.naming import SHA256
-from settings.problems import first_problem
-from settings.settings import TrainingSettings
 
 ALWAYS: tuple[Passed, ...] = (
     "shape",

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from ground.errors import nearest
+from core.errors import nearest
 
 BOUND = "query-params"
 SWITCHED = ("true", "false")

@@ -16,7 +16,7 @@ import vl_convert
 
 from leaderboards.markup import markup
 from leaderboards.views.charts import ON_DARK
-from pictures.style import PALETTE
+from reproduce.plotting.style import PALETTE
 
 OWN = Path(__file__).resolve().parent
 STYLE = ("<style>", "</style>")

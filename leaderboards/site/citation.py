@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import yaml
 
-from ground.escaping import latex
-from ground.files import ROOT
+from core.escaping import latex
+from core.files import ROOT
 from leaderboards.contents import Row
 from leaderboards.render import ARROWS, count, number, rank
 from leaderboards.site.tasks import Shown

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ground.errors import UserError
-from ground.files import make_folder, write_atomically
-from ground.reading import Kind
+from core.errors import UserError
+from core.files import make_folder, write_atomically
+from core.reading import Kind
 
 LIST = "export.json"
 _NAME = r"\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*"  # no "..", so that no place is outside

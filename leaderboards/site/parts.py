@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 from pydantic_core import to_json
 
-from ground.escaping import script
+from core.escaping import script
 from leaderboards.markup import markup
 from leaderboards.site.addresses import from_page, relative
 from leaderboards.site.grids import grid

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from ground.progress import Report, silent
+from core.progress import Report, silent
 from leaderboards.contents import KeptBoard, Row
 from leaderboards.render import as_csv
 from leaderboards.site import badges, citation, pages

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from bench.records.schema import RunRecord
-from ground.errors import RUN_FAILED, UserError
-from ground.progress import Report, silent
+from core.errors import RUN_FAILED, UserError
+from core.progress import Report, silent
 from leaderboards.tables.folder import BY_TASK, Staged, board_of, schema_of, table_of
 from leaderboards.tables.index import Folder, Index
 from leaderboards.tables.lines import Board, ClaimLine, Row
@@ -43,7 +43,7 @@ from leaderboards.tables.summaries import (
 )
 from leaderboards.tables.task_tables import PreviousTables, tables_of_task
 from leaderboards.tables.verdicts import VerdictFile, claim_lines, read_verdicts
-from published.numbers import PublishedFile, read_published
+from reproduce.published.numbers import PublishedFile, read_published
 
 # Notes of an index: the board that it belongs to, what its verdicts were read from, all published
 # numbers of this checkout, and by task what is known of its records.

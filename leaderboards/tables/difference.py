@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ground.errors import UserError
-from ground.progress import Report
+from core.errors import UserError
+from core.progress import Report
 from leaderboards.tables.builder import Inputs, build
 from leaderboards.tables.lines import Board
 from leaderboards.tables.open_board import OpenBoard

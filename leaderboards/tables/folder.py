@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
-from ground.files import make_folder, write_atomically
-from ground.reading import Kind
+from core.files import make_folder, write_atomically
+from core.reading import Kind
 from leaderboards.tables.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 
 MANIFEST = "board.json"

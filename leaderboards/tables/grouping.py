@@ -14,12 +14,12 @@ from itertools import pairwise
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.errors import VERIFICATION_FAILED, UserError
-from judging.fairness import Mark, marks
+from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.tables.status import REPORTED, VerificationStatus
 from leaderboards.tables.summaries import OFF_THE_BOARD, SUBMITTED, RecordSummary
+from reproduce.claims.fairness import Mark, marks
 
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")

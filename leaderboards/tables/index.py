@@ -21,22 +21,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.records.schema import RECORD, RunRecord, read_record
-from ground.errors import RUN_FAILED, UserError
-from ground.files import ROOT
-from ground.progress import Report, counted, silent
+from core.errors import RUN_FAILED, UserError
+from core.files import ROOT
+from core.progress import Report, counted, silent
 from leaderboards.checks.admission import check, contradiction
 from leaderboards.checks.agreement import NEAR, agree, shared
 from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Facts, RecordSummary, summary_of
 
 # Everything that a line of a board follows from beside records, verdicts and published numbers.
 DECIDING = (
-    "ground",
-    "settings",
-    "bench",
+    "core",
     "models",
     "tasks",
-    "judging",
-    "published",
+    "bench",
+    "reproduce/claims",
+    "reproduce/published",
     "leaderboards",
 )
 # Below leaderboards/.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judging.fairness import TUNED
+from reproduce.claims.fairness import TUNED
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Row:
     device: str | None = None
     run_ids: tuple[str, ...] = ()
     items: int | None = None  # of the test, where the interval is over these too
-    mark: str = ""  # the gravest of its marks (judging.fairness); "" where nothing was trained
+    mark: str = ""  # the gravest of its marks (claims.fairness); "" where nothing was trained
     marks: tuple[str, ...] = ()  # all of them, each with its reason
     share_of_items: float | None = None  # of the variance of the mean that is from these
     data_seeds: int | None = None

@@ -22,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bench.config.outside_tasks import use_cards_of
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from ground.files import open_regular
-from ground.reading import Kind
+from core.errors import UserError
+from core.files import open_regular
+from core.reading import Kind
 from leaderboards.tables.folder import (
     HOW,
     KINDS,
@@ -37,7 +38,6 @@ from leaderboards.tables.folder import (
     schema_of,
 )
 from leaderboards.tables.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
-from settings.outside_tasks import use_cards_of
 
 Item = TypeVar("Item")
 PARQUET = b"PAR1"  # with which such a file begins

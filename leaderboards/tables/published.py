@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from leaderboards.tables.lines import Line, Row
-from published.numbers import Number, PublishedFile
+from reproduce.published.numbers import Number, PublishedFile
 
 PRESET = "paper"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from bench.records.numbers import kind_of
-from ground.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
-from ground.statistics import over_seeds as part_over_seeds
+from core.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
+from core.statistics import over_seeds as part_over_seeds
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.tables.grouping import Entry, one_of_each
 from leaderboards.tables.lines import Replication

@@ -14,9 +14,9 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from ground.files import ROOT, write_atomically
-from ground.reading import Kind, Several, read_all
+from core.errors import UserError
+from core.files import ROOT, write_atomically
+from core.reading import Kind, Several, read_all
 from leaderboards.tables.summaries import SUBMITTED, RecordSummary
 
 FOLDER = ROOT / "leaderboards" / "verifications"  # TASK/PRESET/RUN_ID.json

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bench.records.identity import settled
 from bench.records.schema import RunRecord
-from ground.progress import Report, counted, silent
+from core.progress import Report, counted, silent
 from leaderboards.tables import published
 from leaderboards.tables.curves import SizedRow, has_size, lines_by_size, lines_of, made_from
 from leaderboards.tables.folder import BY_TASK, KINDS, lines_in, schema_of, table_of
@@ -33,7 +33,7 @@ from leaderboards.tables.replications import (
 from leaderboards.tables.rows import REPLICATION, UNVERIFIED, Directions, rows_of
 from leaderboards.tables.status import VerificationStatuses
 from leaderboards.tables.summaries import RecordSummary
-from published.numbers import PublishedFile, directions
+from reproduce.published.numbers import PublishedFile, directions
 
 BULK = {"curves", "arrays", "per_sequence"}  # not shown; the record's file has them
 RECORD_KEY = ("run_id", "origin", "sha256", "checked")

@@ -1,4 +1,4 @@
-"""Verdict files: what runs say about published statements, decided by ``judging``."""
+"""Verdict files: what runs say about published statements, decided by ``reproduce.claims``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ground.effects import Effect, discoveries
-from ground.errors import UserError
-from ground.reading import Kind, Several, read_all
-from ground.statistics import LEVEL
+from core.effects import Effect, discoveries
+from core.errors import UserError
+from core.reading import Kind, Several, read_all
+from core.statistics import LEVEL
 from leaderboards.tables.lines import ClaimLine
 from leaderboards.tables.summaries import COMMITTED, YOURS
 
@@ -109,7 +109,7 @@ def claim_lines(files: Iterable[VerdictFile], own: Iterable[VerdictFile] = ()) -
 
 def corrected(lines: Sequence[ClaimLine]) -> list[ClaimLine]:
     """The lines, marked with whether a verdict stays when all questions of its preset are taken
-    together (:func:`ground.effects.discoveries`). What was asked and left open is a question too;
+    together (:func:`core.effects.discoveries`). What was asked and left open is a question too;
     what no chance enters is none, and would only make room for the others."""
     marked = list(lines)
     for preset in {line.preset for line in lines}:

@@ -9,7 +9,7 @@ from typing import get_args
 from bench.records.identity import settled
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
-from ground.escaping import terminal
+from core.escaping import terminal
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.tables.status import Check, Checked, Verification
 from leaderboards.tables.summaries import beside_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bench.records.schema import RunRecord
-from ground.escaping import markdown_code
+from core.escaping import markdown_code
 from leaderboards.checks.admission import records_beside
 from leaderboards.contents import Row
 from leaderboards.render import rank

@@ -15,19 +15,19 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from bench.config.source_files import class_name, place_of_source, source_name, use_trusted
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted
 from bench.records.equivalence import todays_name
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
-from ground.children import Ended, run_to_end
-from ground.errors import OK, RUN_FAILED, USAGE, UserError
-from ground.escaping import terminal
-from ground.files import ROOT, open_regular
-from ground.processes import describe_end, module_command
-from ground.reading import Kind
-from ground.words import word
-from settings.source_files import class_name, place_of_source, source_name, use_trusted
+from core.children import Ended, run_to_end
+from core.errors import OK, RUN_FAILED, USAGE, UserError
+from core.escaping import terminal
+from core.files import ROOT, open_regular
+from core.processes import describe_end, module_command
+from core.reading import Kind
+from core.words import word
 
 # A process that makes something again may run a model that never ends.
 HOURS = 24.0

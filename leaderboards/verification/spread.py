@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bench.records.identity import settled
 from bench.records.schema import RunRecord
-from ground.statistics import deviation_of, student_quantile
+from core.statistics import deviation_of, student_quantile
 from leaderboards.tables.summaries import beside_data
 
 LEVEL = 0.99  # of runs again that seeds explain lie within

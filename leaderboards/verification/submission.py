@@ -19,9 +19,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from bench.records.identity import equal_code_of
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
-from ground.errors import RUN_FAILED, UserError
-from ground.files import open_regular, write_atomically
-from ground.reading import Kind
+from core.errors import RUN_FAILED, UserError
+from core.files import open_regular, write_atomically
+from core.reading import Kind
 
 FILE = "submission.yaml"
 LARGEST_WEIGHTS = 10 * 2**20  # bytes of one run that are sent along; larger ones by their address

@@ -11,8 +11,8 @@ from bench.records.equivalence import FORMS, form
 from bench.records.identity import settled
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
-from ground.errors import UserError
-from ground.reading import read_all
+from core.errors import UserError
+from core.reading import read_all
 from leaderboards.checks.admission import in_store, no_such_run
 from leaderboards.tables.status import FOLDER, OWN, SUBMISSIONS
 from leaderboards.tables.summaries import beside_data

@@ -13,9 +13,9 @@ from bench.records.identity import settled
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from ground.errors import VERIFICATION_FAILED, UserError
-from ground.privacy import told_system
-from ground.progress import Report, silent
+from core.errors import VERIFICATION_FAILED, UserError
+from core.privacy import told_system
+from core.progress import Report, silent
 from leaderboards.checks.admission import left_open
 from leaderboards.tables.status import Check, Checked, Verification, about, path_of
 from leaderboards.tables.status import write_verification as write

@@ -13,9 +13,9 @@ from altair.utils.schemapi import debug_mode
 from bench.records.numbers import kind_of
 from leaderboards.contents import Line
 from leaderboards.render import plain
-from pictures import models
-from pictures.style import DASHES as LINES
-from pictures.style import PALETTE
+from reproduce.plotting import models
+from reproduce.plotting.style import DASHES as LINES
+from reproduce.plotting.style import PALETTE
 
 # References are grey; models have the colour of their cards.
 GREYS = ("#5E5E5E", "#9A9A9A", "#787878", "#B4B4B4")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ground.statistics import POWER
+from core.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
 from leaderboards.tables.summaries import YOURS

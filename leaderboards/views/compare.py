@@ -14,8 +14,8 @@ import altair as alt
 from bench.records.numbers import by_data_seed, data_seed, items_of, kind_of
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store, committed_path
-from ground.errors import UserError
-from ground.statistics import (
+from core.errors import UserError
+from core.statistics import (
     CHANGE,
     REAL,
     SHARE,

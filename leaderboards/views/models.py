@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bench.config.groups import choices, model_groups
 from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.render import PRESETS, plain, rank, task_label
 from leaderboards.views import claims
@@ -13,8 +14,7 @@ from leaderboards.views.links import Address, in_app, to_table
 from leaderboards.views.parts import Grid, Part, Text, facts
 from leaderboards.views.tables import by_scale, chosen_settings, contents_of
 from leaderboards.views.trust import trust_of
-from pictures.models import look, model_card
-from settings.groups import choices, model_groups
+from reproduce.plotting.models import look, model_card
 
 SOURCES = "models"
 AT_FIRST = (

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from judging.fairness import TUNED
+from bench.config.groups import choices, contenders, model_groups
 from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank, task_label
 from leaderboards.views.abilities.scale import Scale, Test, described, scale_of, tables_of, tests
@@ -15,8 +15,8 @@ from leaderboards.views.links import Link, link, to_claim, to_model, to_table
 from leaderboards.views.parts import Filled
 from leaderboards.views.tables import Table, row_of
 from leaderboards.views.trust import YOURS, Bar, bar, trust_of
-from pictures.models import label as model_label
-from settings.groups import choices, contenders, model_groups
+from reproduce.claims.fairness import TUNED
+from reproduce.plotting.models import label as model_label
 
 FAILED, PLANNED, PALE, SURE = "failed", "planned", "pale", "sure"
 CONTRADICTED = "contradicted"

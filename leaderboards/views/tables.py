@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from judging.fairness import TUNED, WORDS
+from bench.config.groups import contenders, task_card
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import PRESETS, name, plain, rank, task_label
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.trust import YOURS, trust_of
-from pictures.models import label as model_label
-from pictures.models import model_card
-from settings.groups import contenders, task_card
+from reproduce.claims.fairness import TUNED, WORDS
+from reproduce.plotting.models import label as model_label
+from reproduce.plotting.models import model_card
 
 IN_README = "regbench"  # the task of which the README shows a table
 BEST_FIRST = "rank"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from judging.claims import Claim
-from judging.grammar import above, provided, within
 from reproduce.attention import runs
 from reproduce.attention.heads import TRAINED
 from reproduce.attention.runs import IS_JUDGED_WHERE, LEARNED, MOSAIC, attends, measured
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import above, provided, within
 
 TITLE = "Figure 14. Average attention of the last position, one curve for each head"
 SOURCE = f"{runs.SOURCE}, figure 14"

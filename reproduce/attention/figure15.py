@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from judging.claims import Claim
-from judging.grammar import provided, within
 from reproduce.attention import runs
 from reproduce.attention.figure14 import FLAT, IS_FLAT
 from reproduce.attention.heads import EXTENDED, change_beyond
 from reproduce.attention.runs import ALIBI, IS_JUDGED_WHERE, MOSAIC, ROPE, attends, measured
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import provided, within
 
 TITLE = "Figure 15. Average attention of the last position beyond the training length"
 SOURCE = f"{runs.SOURCE}, figure 15"

@@ -8,12 +8,7 @@ from itertools import cycle
 import numpy as np
 
 from bench.records.schema import RunRecord
-from ground.statistics import Kind
-from judging.claims import Claim
-from judging.controls import Control
-from judging.grammar import Records, provided, within
-from pictures.panels import Axis, Panel, Picture, Remark, Trace
-from pictures.style import MODELS as COLOURS
+from core.statistics import Kind
 from reproduce.attention import runs
 from reproduce.attention.heads import (
     PEAK,
@@ -25,6 +20,11 @@ from reproduce.attention.heads import (
     rank_correlation,
 )
 from reproduce.attention.runs import LABELS, MOSAIC, NO_RESULT, line, measured, picture
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import Control
+from reproduce.claims.grammar import Records, provided, within
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Trace
+from reproduce.plotting.style import MODELS as COLOURS
 from reproduce.stories import language
 
 TITLE = "Figure 16. The larger λ of a head, the wider the recent peak of its attention"

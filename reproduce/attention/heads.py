@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from judging.grammar import setting
+from reproduce.claims.grammar import setting
 
 TRAINED, EXTENDED = "trained", "extended"  # windows of the training length, and longer ones
 RECENT = 8  # the newest eighth is no part of the flat level

@@ -9,14 +9,14 @@ from itertools import chain
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.statistics import COUNT, Kind
-from judging.claims import Claim
-from judging.grammar import Measured, Number, Records, Rule, Runs, setting, within
-from judging.observations import Read
-from pictures.models import label
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from core.statistics import COUNT, Kind
 from reproduce.attention.heads import EXTENDED, Heads, heads, highest
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import Measured, Number, Records, Rule, Runs, setting, within
+from reproduce.claims.observations import Read
 from reproduce.drawing.frame import failures
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, PAPER

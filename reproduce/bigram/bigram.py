@@ -6,10 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.statistics import COUNT
-from judging.claims import Claim
-from judging.controls import UNTRAINED
-from judging.grammar import (
+from core.statistics import COUNT
+from reproduce.bigram.runs import (
+    LABELS,
+    MEMORY_STEPS,
+    PROBED,
+    STEPPED,
+    WITH_RANDOM_TRIGGERS,
+    of_row,
+    plan,
+    row_of,
+    rows_of,
+    select,
+    variant,
+)
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED
+from reproduce.claims.grammar import (
     Measured,
     Number,
     Records,
@@ -26,22 +39,9 @@ from judging.grammar import (
     where,
     within,
 )
-from judging.verdicts import REPRODUCED, UNDECIDED, Finding
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.bigram.runs import (
-    LABELS,
-    MEMORY_STEPS,
-    PROBED,
-    STEPPED,
-    WITH_RANDOM_TRIGGERS,
-    of_row,
-    plan,
-    row_of,
-    rows_of,
-    select,
-    variant,
-)
+from reproduce.claims.verdicts import REPRODUCED, UNDECIDED, Finding
 from reproduce.drawing.traces import curve_over_seeds, over_seeds, published
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.reproduction import Reproduction
 
 PAPER = "Bietti et al. 2023, Birth of a Transformer (NeurIPS, arXiv 2306.00802)"

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from bench.records.schema import RunRecord
-from ground.statistics import COUNT
-from judging.claims import Claim
-from judging.controls import Control
-from judging.grammar import (
+from core.statistics import COUNT
+from reproduce.bigram.bigram import CONTROL, PAPER, SLIDES, learned, over_steps, stepped
+from reproduce.bigram.bigram import STEPS as NAMES
+from reproduce.bigram.runs import FINE, NARROW, WIDE, is_of_dynamics
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import Control
+from reproduce.claims.grammar import (
     Measured,
     Number,
     Records,
@@ -25,10 +28,7 @@ from judging.grammar import (
     where,
     within,
 )
-from pictures.panels import Axis, Picture, Row
-from reproduce.bigram.bigram import CONTROL, PAPER, SLIDES, learned, over_steps, stepped
-from reproduce.bigram.bigram import STEPS as NAMES
-from reproduce.bigram.runs import FINE, NARROW, WIDE, is_of_dynamics
+from reproduce.plotting.panels import Axis, Picture, Row
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Bigram task: the order of learning, joint learning, global bigrams and random embeddings"

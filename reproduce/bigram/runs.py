@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from bench.config.groups import contenders, entrants, guests
 from bench.records.schema import RunRecord
-from judging.grammar import Records, Runs, any_of, setting
-from pictures import models
+from reproduce.claims.grammar import Records, Runs, any_of, setting
+from reproduce.plotting import models
 from reproduce.reproduction import Plan
-from settings.groups import contenders, entrants, guests
 
 TASKS = ("bigram", "bigram_probes", "three_gradient_steps")
 NAMED = ("gpt2", "memory_mosaic")  # in claims, at the depth that these speak of

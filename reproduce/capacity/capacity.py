@@ -8,15 +8,15 @@ from itertools import pairwise
 from typing import Any
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
-from judging.controls import UNTRAINED, Control
-from judging.grammar import Records, Rule, each, within
-from judging.trials import drawn, finished, over_trials
-from pictures import models
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.capacity import runs as measured
 from reproduce.capacity.runs import CONSTANTS, RANKS, RANKS_AT, Constant, by_rank
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED, Control
+from reproduce.claims.grammar import Records, Rule, each, within
+from reproduce.claims.trials import drawn, finished, over_trials
 from reproduce.drawing.traces import over_draws, published
+from reproduce.plotting import models
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.reproduction import Reproduction
 
 TITLE = "Capacity: associations recalled, by width and by size of the memory"

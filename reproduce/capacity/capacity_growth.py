@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim, Closed
-from judging.controls import UNTRAINED, Control
-from judging.grammar import Records, Rule, Runs, any_of, each
-from judging.growth import Growth
-from pictures.panels import Axis, Panel, Picture, Row
+from reproduce.claims.claims import Claim, Closed
+from reproduce.claims.controls import UNTRAINED, Control
+from reproduce.claims.grammar import Records, Rule, Runs, any_of, each
+from reproduce.claims.growth import Growth
 from reproduce.drawing.traces import over_draws
+from reproduce.plotting.panels import Axis, Panel, Picture, Row
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Capacity: how it grows with width, rank, layer and size"

@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.config.config import group_file
 from bench.records.schema import RunRecord
-from judging.grammar import Records, Runs
-from judging.observations import latest_of_task
-from judging.presets import preset_settings
+from reproduce.claims.grammar import Records, Runs
+from reproduce.claims.observations import latest_of_task
+from reproduce.claims.presets import preset_settings
 from reproduce.reproduction import Plan
-from settings.config import group_file
 
 TASK = "capacity"
 HEBB, LINEAR, MLP, LOW_RANK = "outer_product", "trained_linear", "mlp", "trained_low_rank"

@@ -12,8 +12,8 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from bench.records.schema import RunRecord
-from judging.observations import how_it_ended
-from pictures.panels import Picture
+from reproduce.claims.observations import how_it_ended
+from reproduce.plotting.panels import Picture
 
 if TYPE_CHECKING:
     from reproduce.reproduction import View

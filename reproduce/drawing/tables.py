@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ground.statistics import Mean
+from core.statistics import Mean
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

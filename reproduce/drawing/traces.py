@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 from bench.records import numbers
 from bench.records.schema import Curve, RunRecord
-from ground.statistics import Mean, mean_interval
-from judging.grammar import metric
-from judging.observations import by_seed
-from pictures import models
-from pictures.panels import Trace
+from core.statistics import Mean, mean_interval
+from reproduce.claims.grammar import metric
+from reproduce.claims.observations import by_seed
+from reproduce.plotting import models
+from reproduce.plotting.panels import Trace
 
 Value = Callable[[RunRecord], float | None]
 X = TypeVar("X", bound=float)

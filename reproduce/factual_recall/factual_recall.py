@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from bench.records.schema import RunRecord
-from ground.statistics import CHANGE, LEVEL, SHARE, mean_of
-from judging.claims import Claim, Closed
-from judging.controls import UNTRAINED
-from judging.grammar import (
+from core.statistics import CHANGE, LEVEL, SHARE, mean_of
+from reproduce.claims.claims import Claim, Closed
+from reproduce.claims.controls import UNTRAINED
+from reproduce.claims.grammar import (
     Measured,
     Number,
     Records,
@@ -24,12 +24,12 @@ from judging.grammar import (
     told,
     within,
 )
-from judging.observations import latest_of_task
-from judging.regression import Proportion, fit_proportion
-from judging.trials import finished, over_trials, pooled
-from judging.verdicts import UNDECIDED, Finding, not_asked, place_of
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.claims.observations import latest_of_task
+from reproduce.claims.regression import Proportion, fit_proportion
+from reproduce.claims.trials import finished, over_trials, pooled
+from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked, place_of
 from reproduce.drawing.traces import curve_over_seeds
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Factual recall: attention or MLP, facts for parameters, and what is learned first"

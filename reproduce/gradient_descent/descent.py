@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from bench.records.schema import RunRecord
-from ground.statistics import CHANGE, COUNT, REAL, Kind, mean_of
-from judging.claims import Claim
-from judging.controls import Control
-from judging.grammar import Drawn, Records, Rule, above, each, told, within
-from judging.trials import drawn, exact, fact, over_trials, paired, pooled, settled
-from judging.verdicts import Finding
+from core.statistics import CHANGE, COUNT, REAL, Kind, mean_of
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import Control
+from reproduce.claims.grammar import Drawn, Records, Rule, above, each, told, within
+from reproduce.claims.trials import drawn, exact, fact, over_trials, paired, pooled, settled
+from reproduce.claims.verdicts import Finding
 from reproduce.gradient_descent.runs import DYNAMICS, PATHS, SCALING_LAWS
 
 CORRELATED = 0.95

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from ground.statistics import SHARE, mean_interval
-from judging.grammar import Records
-from judging.trials import finished
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from core.statistics import SHARE, mean_interval
+from reproduce.claims.grammar import Records
+from reproduce.claims.trials import finished
 from reproduce.drawing.traces import over_draws
 from reproduce.drawing.traces import published as published_points
 from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.descent import CORRELATED
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 
 TITLE = "Associations by gradient steps: what optimiser, step and batch make of one matrix"
 COLOURS = ("blue", "green", "orange", "vermillion", "purple")

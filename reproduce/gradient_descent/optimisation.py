@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 
 from bench.records.schema import RunRecord
-from ground.statistics import CHANGE, SHARE, mean_of
-from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED, UNTRAINED
-from judging.grammar import Records, Rule, above, each, largest_of, within
-from judging.power_laws import Fit, fit_power_law, slope_difference
-from judging.trials import drawn, exact, fact, over_trials, paired
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, place_of
+from core.statistics import CHANGE, SHARE, mean_of
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import NOTHING_TRAINED, UNTRAINED
+from reproduce.claims.grammar import Records, Rule, above, each, largest_of, within
+from reproduce.claims.power_laws import Fit, fit_power_law, slope_difference
+from reproduce.claims.trials import drawn, exact, fact, over_trials, paired
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, place_of
 from reproduce.drawing.tables import markdown
 from reproduce.gradient_descent import descent, runs
 from reproduce.gradient_descent.figure import TITLE, panels

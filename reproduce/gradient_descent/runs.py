@@ -9,10 +9,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from bench.records.schema import RunRecord
-from ground.statistics import deviation_of, mean_of
-from judging.grammar import Records, Runs, any_of
-from judging.trials import finished
-from published.numbers import published_numbers
+from core.statistics import deviation_of, mean_of
+from reproduce.claims.grammar import Records, Runs, any_of
+from reproduce.claims.trials import finished
+from reproduce.published.numbers import published_numbers
 from reproduce.reproduction import Plan
 
 SCALING_LAWS = (

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from ground.statistics import SHARE, mean_interval, mean_of
-from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED
-from judging.grammar import (
+from core.statistics import SHARE, mean_interval, mean_of
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import NOTHING_TRAINED
+from reproduce.claims.grammar import (
     Drawn,
     Records,
     Rule,
@@ -24,11 +24,11 @@ from judging.grammar import (
     metric,
     within,
 )
-from judging.observations import Sample
-from judging.trials import fact, over_trials, pooled, sample, settled
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.claims.observations import Sample
+from reproduce.claims.trials import fact, over_trials, pooled, sample, settled
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.drawing.traces import over_draws
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Gradients as memories: what one gradient step stores"

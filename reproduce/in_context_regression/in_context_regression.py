@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
-from judging.claims import Claim
-from judging.controls import Control
-from judging.grammar import (
+from bench.config.config import group_file
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import Control
+from reproduce.claims.grammar import (
     Number,
     Records,
     Rule,
@@ -19,11 +20,10 @@ from judging.grammar import (
     trained_for,
     within,
 )
-from pictures.models import label
-from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import curve_over_seeds, dots
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.reproduction import Plan, Reproduction
-from settings.config import group_file
 
 TITLE = "In-context regression: linear functions learned from the pairs of one sequence"
 GARG = "Garg et al. 2022, What can transformers learn in-context? (arXiv 2208.01066)"

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
-from judging.controls import UNTRAINED, Control
-from judging.grammar import (
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED, Control
+from reproduce.claims.grammar import (
     Number,
     Records,
     Rule,
@@ -27,9 +27,9 @@ from judging.grammar import (
     trained_for,
     within,
 )
-from pictures.models import label
-from pictures.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.drawing.traces import over_metrics, over_seeds
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Memory Mosaic v2 with and without its long-term memory"

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Hashable
 from statistics import fmean
 
+from bench.config.groups import card, choices, entrants
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from ground.statistics import SHARE, Mean, mean_interval
-from judging.claims import Claim
-from judging.grammar import (
+from core.errors import UserError
+from core.statistics import SHARE, Mean, mean_interval
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import (
     Drawn,
     Measured,
     Number,
@@ -27,15 +28,14 @@ from judging.grammar import (
     where,
     within,
 )
-from judging.presets import preset_settings
-from judging.trials import sample
-from pictures import models
-from pictures.panels import Axis, Panel, Picture, Row
+from reproduce.claims.presets import preset_settings
+from reproduce.claims.trials import sample
 from reproduce.drawing import tables
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.long_term_memory.long_term_memory import KNOWLEDGE
+from reproduce.plotting import models
+from reproduce.plotting.panels import Axis, Panel, Picture, Row
 from reproduce.reproduction import Plan, Reproduction
-from settings.groups import card, choices, entrants
 
 TITLE = "MAD: six abilities of sequence models"
 SOURCE = (

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim, Closed
-from judging.controls import UNTRAINED
-from judging.grammar import (
+from reproduce.claims.claims import Claim, Closed
+from reproduce.claims.controls import UNTRAINED
+from reproduce.claims.grammar import (
     Measured,
     Number,
     Ready,
@@ -23,11 +23,11 @@ from judging.grammar import (
     where,
     within,
 )
-from judging.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.claims.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
 from reproduce.drawing.traces import over_metrics, over_seeds
 from reproduce.multi_query_recall import runs
 from reproduce.multi_query_recall.runs import EASY, FORGETTING, LONG, PLAIN
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.reproduction import Reproduction
 
 TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"

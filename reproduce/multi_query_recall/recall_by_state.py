@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from bench.config.groups import contenders
 from bench.records.schema import RunRecord
-from judging.claims import Claim
-from judging.fairness import TUNED, marks
-from judging.grammar import (
+from reproduce.claims.claims import Claim
+from reproduce.claims.fairness import TUNED, marks
+from reproduce.claims.grammar import (
     Number,
     Records,
     Rule,
@@ -22,7 +23,6 @@ from judging.grammar import (
     setting,
     within,
 )
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.drawing import tables
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.multi_query_recall import runs
@@ -33,8 +33,8 @@ from reproduce.multi_query_recall.multi_query_recall import (
     trained,
 )
 from reproduce.multi_query_recall.runs import PLAIN, label
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.reproduction import Plan, Reproduction
-from settings.groups import contenders
 
 TITLE = "Multi-query recall by the bytes that a sequence keeps"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927), figure 2"

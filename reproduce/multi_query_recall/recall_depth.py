@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from judging.claims import Claim
-from judging.controls import Control
-from judging.grammar import (
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import Control
+from reproduce.claims.grammar import (
     Number,
     Records,
     Rule,
@@ -16,8 +16,8 @@ from judging.grammar import (
     trained_for,
     within,
 )
-from pictures.panels import Axis, Panel, Picture, Row
 from reproduce.drawing.traces import over_seeds
+from reproduce.plotting.panels import Axis, Panel, Picture, Row
 from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Multi-query recall: one layer of attention against two"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+from bench.config.groups import choices, contenders, entrants
 from bench.records.schema import RunRecord
-from judging.grammar import Records, any_of
-from judging.observations import latest
-from judging.presets import preset_settings
-from pictures import models
+from reproduce.claims.grammar import Records, any_of
+from reproduce.claims.observations import latest
+from reproduce.claims.presets import preset_settings
+from reproduce.plotting import models
 from reproduce.reproduction import Plan
-from settings.groups import choices, contenders, entrants
 
 # What a model is called here, where one layer of it stands for a kind of memory.
 LABELS = {

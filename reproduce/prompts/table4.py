@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ground.errors import UserError
-from judging.claims import Claim
-from judging.grammar import difference, within
-from judging.guards import where_passed
+from core.errors import UserError
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import difference, within
+from reproduce.claims.guards import where_passed
 from reproduce.prompts import tables
 from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible
 from reproduce.stories.language import PAPER

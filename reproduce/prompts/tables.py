@@ -13,15 +13,15 @@ from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground import escaping
-from ground.statistics import mean_of
-from judging.claims import Claim
-from judging.grammar import Drawn, Number, Records, Runs, metric, setting
-from judging.observations import Sample
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from core import escaping
+from core.statistics import mean_of
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import Drawn, Number, Records, Runs, metric, setting
+from reproduce.claims.observations import Sample
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import over_seeds, published
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language

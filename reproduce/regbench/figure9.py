@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import chain
 
 from bench.records.schema import RunRecord
-from ground.escaping import markdown as markdown_text
-from ground.statistics import mean_interval
-from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED, UNTRAINED
-from judging.grammar import Ready, Records, Rule, Runs, above, each, measured, once, within
-from pictures.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
-from published.numbers import published_numbers
+from core.escaping import markdown as markdown_text
+from core.statistics import mean_interval
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import NOTHING_TRAINED, UNTRAINED
+from reproduce.claims.grammar import Ready, Records, Rule, Runs, above, each, measured, once, within
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, published
+from reproduce.plotting.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
+from reproduce.published.numbers import published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import METRICS, MOSAIC
 from reproduce.reproduction import Plan, Reproduction

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from bench.config.groups import PRESETS, contenders, entrants
 from bench.records.schema import RunRecord
-from judging.grammar import Number, Ready, Records, Rule, Runs, any_of, each, setting, where
-from pictures import models
-from settings.groups import PRESETS, contenders, entrants
+from reproduce.claims.grammar import (
+    Number,
+    Ready,
+    Records,
+    Rule,
+    Runs,
+    any_of,
+    each,
+    setting,
+    where,
+)
+from reproduce.plotting import models
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 MOSAIC = "memory_mosaic"

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from bench.config.groups import PRESETS, contenders
 from bench.records.schema import RunRecord
-from judging.claims import Claim
-from judging.controls import UNTRAINED
-from judging.fairness import marks
-from judging.grammar import (
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED
+from reproduce.claims.fairness import marks
+from reproduce.claims.grammar import (
     Measured,
     Records,
     Rule,
@@ -23,16 +24,15 @@ from judging.grammar import (
     setting,
     within,
 )
-from pictures.models import model_card
-from pictures.panels import Axis, Panel, Picture, Row, Trace
-from published.numbers import published_numbers
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
+from reproduce.plotting.models import model_card
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.published.numbers import published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
 from reproduce.regbench.regbench import METRICS, MOSAIC, models_word, over
 from reproduce.reproduction import Plan, Reproduction
-from settings.groups import PRESETS, contenders
 
 TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, or new automata"
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"

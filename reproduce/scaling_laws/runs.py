@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from judging.grammar import Records, Runs, any_of
-from judging.power_laws import Fit, fit_power_law
+from reproduce.claims.grammar import Records, Runs, any_of
+from reproduce.claims.power_laws import Fit, fit_power_law
 from reproduce.reproduction import Plan
 
 TASK = ("tasks=scaling_laws", "models=outer_product")

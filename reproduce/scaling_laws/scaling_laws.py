@@ -8,15 +8,15 @@ from itertools import chain, pairwise
 import numpy as np
 
 from bench.records.schema import RunRecord
-from ground.statistics import CHANGE, SHARE, mean_interval, mean_of
-from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED
-from judging.grammar import Number, Records, Rule, each, measured, once, within
-from judging.power_laws import Fit, fit_power_law, signed, slope_between
-from judging.trials import over_trials, paired
-from judging.verdicts import UNDECIDED, Finding, not_asked
-from pictures.panels import Axis, Line, Panel, Picture, Row, Trace
+from core.statistics import CHANGE, SHARE, mean_interval, mean_of
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import NOTHING_TRAINED
+from reproduce.claims.grammar import Number, Records, Rule, each, measured, once, within
+from reproduce.claims.power_laws import Fit, fit_power_law, signed, slope_between
+from reproduce.claims.trials import over_trials, paired
+from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked
 from reproduce.drawing.traces import published
+from reproduce.plotting.panels import Axis, Line, Panel, Picture, Row, Trace
 from reproduce.reproduction import Reproduction
 from reproduce.scaling_laws import runs
 from reproduce.scaling_laws.runs import POPULATION, SCHEMES, Errors, Part

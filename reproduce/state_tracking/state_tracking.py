@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from bench.config.groups import entrants
 from bench.records.schema import RunRecord
-from judging.claims import Claim, Closed
-from judging.controls import EACH_ITS_OWN, Control
-from judging.grammar import (
+from reproduce.claims.claims import Claim, Closed
+from reproduce.claims.controls import EACH_ITS_OWN, Control
+from reproduce.claims.grammar import (
     Number,
     Rule,
     Runs,
@@ -22,11 +23,10 @@ from judging.grammar import (
     trained_for,
     within,
 )
-from pictures.models import label
-from pictures.panels import Axis, Panel, Picture, Remark, Row
 from reproduce.drawing.traces import curve_over_seeds
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row
 from reproduce.reproduction import Plan, Reproduction
-from settings.groups import entrants
 
 TITLE = "State tracking: word problems of groups, trained short and asked long"
 ILLUSION = "Merrill, Petty and Sabharwal 2024, The illusion of state (arXiv 2404.08819)"

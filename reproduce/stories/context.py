@@ -8,12 +8,22 @@ from typing import Any
 
 from bench.records.numbers import items_of
 from bench.records.schema import RunRecord
-from ground.statistics import LOSS, REAL, mean_interval, mean_of
-from judging.grammar import Drawn, Ready, Records, Rule, difference, each, metric, told, within
-from judging.observations import Sample, observe
-from judging.verdicts import UNDECIDED, Finding, not_asked
-from pictures import models
-from pictures.panels import Axis, Panel, Trace
+from core.statistics import LOSS, REAL, mean_interval, mean_of
+from reproduce.claims.grammar import (
+    Drawn,
+    Ready,
+    Records,
+    Rule,
+    difference,
+    each,
+    metric,
+    told,
+    within,
+)
+from reproduce.claims.observations import Sample, observe
+from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked
+from reproduce.plotting import models
+from reproduce.plotting.panels import Axis, Panel, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import language, positions
 from reproduce.stories.language import GPT2

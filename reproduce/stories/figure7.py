@@ -11,9 +11,9 @@ from typing import Any
 
 from bench.records.numbers import items_of
 from bench.records.schema import RunRecord
-from ground.statistics import REAL, paired_items
-from judging.claims import Claim
-from judging.grammar import (
+from core.statistics import REAL, paired_items
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import (
     Drawn,
     Measured,
     Records,
@@ -30,9 +30,9 @@ from judging.grammar import (
     told,
     within,
 )
-from judging.observations import Sample, observe
-from pictures.panels import Axis, Panel, Picture, Place, Row, Trace
+from reproduce.claims.observations import Sample, observe
 from reproduce.drawing.traces import curve_over_seeds, over_seeds
+from reproduce.plotting.panels import Axis, Panel, Picture, Place, Row, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language

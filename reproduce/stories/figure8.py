@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from bench.records.schema import Curve, RunRecord
-from ground.statistics import LOSS, REAL
-from judging import presets
-from judging.claims import Claim
-from judging.controls import Control
-from judging.grammar import (
+from core.statistics import LOSS, REAL
+from reproduce.claims import presets
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import Control
+from reproduce.claims.grammar import (
     Drawn,
     Measured,
     Number,
@@ -27,10 +27,10 @@ from judging.grammar import (
     told,
     within,
 )
-from judging.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
-from pictures import models
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.claims.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
 from reproduce.drawing.traces import curve_over_seeds, level
+from reproduce.plotting import models
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan
 from reproduce.stories import context, language, positions

@@ -16,16 +16,16 @@ from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from ground.statistics import REAL
-from judging import presets
-from judging.claims import Claim
-from judging.controls import UNTRAINED
-from judging.grammar import Number, Ready, Records, Rule, Runs, told, within
-from judging.verdicts import Finding, not_asked
-from pictures.models import label
-from pictures.panels import Picture
-from published.numbers import published_numbers
+from core.errors import UserError
+from core.statistics import REAL
+from reproduce.claims import presets
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED
+from reproduce.claims.grammar import Number, Ready, Records, Rule, Runs, told, within
+from reproduce.claims.verdicts import Finding, not_asked
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Picture
+from reproduce.published.numbers import published_numbers
 from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from ground.statistics import LOSS, Interval, Items, difference_interval
-from judging.grammar import Records, Runs, setting
-from pictures import models
+from core.statistics import LOSS, Interval, Items, difference_interval
+from reproduce.claims.grammar import Records, Runs, setting
+from reproduce.plotting import models
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories.language import GPT2
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground import escaping
-from ground.statistics import COUNT
-from judging.claims import Claim
-from judging.controls import NOTHING_TRAINED
-from judging.grammar import Drawn, Records, Rule, each, once, setting, told, where, within
-from judging.observations import observe
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from core import escaping
+from core.statistics import COUNT
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import NOTHING_TRAINED
+from reproduce.claims.grammar import Drawn, Records, Rule, each, once, setting, told, where, within
+from reproduce.claims.observations import observe
 from reproduce.drawing.tables import markdown
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.reproduction import Plan
 from reproduce.stories import language
 from reproduce.stories.language import BABISTORIES, ON_BABISTORIES, corpus_name

@@ -13,11 +13,11 @@ from functools import cache
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground import escaping
-from ground.statistics import SHARE
-from judging import presets
-from judging.claims import Claim
-from judging.grammar import (
+from core import escaping
+from core.statistics import SHARE
+from reproduce.claims import presets
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import (
     Measured,
     Number,
     Records,
@@ -30,10 +30,10 @@ from judging.grammar import (
     trained_for,
     within,
 )
-from pictures.panels import Axis, Panel, Picture, Remark, Trace
-from pictures.panels import Row as PanelRow
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Trace
+from reproduce.plotting.panels import Row as PanelRow
 from reproduce.reproduction import Plan
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-from ground.statistics import mean_of
-from judging.grammar import Records, metric
-from pictures.models import label
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from core.statistics import mean_of
+from reproduce.claims.grammar import Records, metric
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import curve_over_seeds, dots
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.test_time_memory import runs
 from reproduce.test_time_memory.runs import MEMORIES, NUMBERS, of
 

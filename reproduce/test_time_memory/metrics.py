@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.records.schema import RunRecord
-from judging.grammar import Number, setting
+from reproduce.claims.grammar import Number, setting
 from reproduce.test_time_memory import runs
 
 NEWEST, OLDEST = "recall_newest_quarter", "recall_oldest_quarter"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from judging.claims import Claim
-from judging.controls import UNTRAINED, Control
-from judging.grammar import Records, Rule, Runs, any_of, each, measured, once, within
-from pictures.panels import Axis, Panel, Picture, Row
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED, Control
+from reproduce.claims.grammar import Records, Rule, Runs, any_of, each, measured, once, within
 from reproduce.drawing.traces import over_seeds
+from reproduce.plotting.panels import Axis, Panel, Picture, Row
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.test_time_memory import runs
 from reproduce.test_time_memory.metrics import items_behind

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from bench.config.config import parse
 from bench.records.schema import RunRecord
-from judging.grammar import Records, Runs
-from judging.presets import flat, preset_settings
+from reproduce.claims.grammar import Records, Runs
+from reproduce.claims.presets import flat, preset_settings
 from reproduce.reproduction import Plan
-from settings.config import parse
 
 TASK = "test_time_memory"
 SECTIONS = ("tasks", "models")  # of what tells settings apart

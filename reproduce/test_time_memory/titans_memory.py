@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from bench.records.schema import RunRecord
-from ground.statistics import SHARE
-from judging.claims import Claim
-from judging.controls import UNTRAINED, Control
-from judging.grammar import (
+from core.statistics import SHARE
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED, Control
+from reproduce.claims.grammar import (
     Measured,
     Records,
     Rule,
@@ -19,8 +19,8 @@ from judging.grammar import (
     told,
     within,
 )
-from judging.verdicts import describe_mean
-from pictures.models import label
+from reproduce.claims.verdicts import describe_mean
+from reproduce.plotting.models import label
 from reproduce.reproduction import Reproduction
 from reproduce.test_time_memory import runs
 from reproduce.test_time_memory.figure import TITLE, panels, table

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
-from judging.grammar import Records
-from judging.trials import finished
-from pictures.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.claims.claims import Claim
+from reproduce.claims.grammar import Records
+from reproduce.claims.trials import finished
+from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.three_moons import moons
 
 TITLE = "Figure 10. Moduli of the three matrices: one memory unit for each moon"

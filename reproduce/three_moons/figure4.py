@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
+from reproduce.claims.claims import Claim
 from reproduce.three_moons import moons
 
 TITLE = "Figure 4. One head: the error falls once the whole system has returned"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from bench.records.schema import RunRecord
-from judging.claims import Claim
+from reproduce.claims.claims import Claim
 from reproduce.three_moons import moons
 
 TITLE = "Figure 5. Three heads: the error falls with each moon's own period"

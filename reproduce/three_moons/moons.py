@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from ground.statistics import SHARE
-from judging.claims import Claim
-from judging.controls import UNTRAINED
-from judging.grammar import Drawn, Records, Rule, Runs, any_of, share_of
-from judging.observations import Sample, observe
-from judging.trials import finished
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from core.errors import UserError
+from core.statistics import SHARE
+from reproduce.claims.claims import Claim
+from reproduce.claims.controls import UNTRAINED
+from reproduce.claims.grammar import Drawn, Records, Rule, Runs, any_of, share_of
+from reproduce.claims.observations import Sample, observe
+from reproduce.claims.trials import finished
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"

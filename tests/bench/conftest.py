@@ -7,7 +7,7 @@ import pytest
 from bench.records.schema import read_records
 from bench.search.storage import open_storage
 from bench.sweep import run_sweep
-from ground.progress import silent
+from core.progress import silent
 
 TINY = [
     "tasks=three_moons",

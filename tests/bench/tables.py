@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ground.statistics import Items
+from core.statistics import Items
 
 
 def chances(generator, p, count, common):

@@ -69,8 +69,7 @@ def surroundings(package: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
     """A folder with files of the names of ours, none of which may be imported."""
-    for name in ("settings", "ground", "judging", "pictures", "published"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from where one stands')")
+    (tmp_path / "core.py").write_text("raise SystemExit('imported from where one stands')")
     for name in ("models", "tasks"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported too')")
@@ -85,6 +84,7 @@ def crowded(tmp_path: Path) -> Path:
         ("-P", "-m", "bench.train", "--help"),
         ("-m", "leaderboards.add", "--help"),
         ("-m", "reproduce", "--help"),
+        ("-m", "reproduce", "evidence", "--help"),
         ("-m", "evidence", "--help"),
     ],
 )
@@ -99,7 +99,7 @@ def test_files_where_one_stands_stand_in_for_none_of_ours(
 def test_a_class_in_a_folder_of_our_name_is_said_to_be_that(
     run_command: Command, crowded: Path
 ) -> None:
-    for target, name in (("models.mine.Net", "models/FILE.py"), ("settings.Net", "settings.py")):
+    for target, name in (("models.mine.Net", "models/FILE.py"), ("core.Net", "core.py")):
         words = ("-m", "bench.train", *RUN, f"models={target}", "store=own")
         done = run_command(*words, cwd=crowded)
         assert done.returncode == 2

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from bench.config.config import group_file
+from bench.config.groups import choices
 from bench.doctor import GENERATED, NO_GPU, SIGNS_OF_A_GPU, _data
-from ground.files import ROOT
-from settings.config import group_file
-from settings.groups import choices
+from core.files import ROOT
 
 LINES = {line.partition(":")[0]: line for _, line in _data()}
 

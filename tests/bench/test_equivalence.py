@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.config import compose
 from bench.records import equivalence, store
 from bench.records.code import code_hash
 from bench.records.equivalence import (
@@ -32,8 +33,7 @@ from bench.runs.proving import Made, Pair, batches
 from bench.runs.serving import identify
 from bench.runs.wanted import BASELINES, Wanted
 from bench.sweep import run_sweep
-from ground.errors import UserError
-from settings.config import compose
+from core.errors import UserError
 from tests.bench.records import make_record
 from tests.conftest import ROOT
 
@@ -301,7 +301,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def scratch(tmp_path: Path) -> tuple[Path, Run]:
     """A repository of its own with the code as it is now, and a way to run commands there."""
     root = tmp_path / "scratch"
-    for name in ("ground", "settings", "bench", "models", "tasks"):
+    for name in ("core", "bench", "models", "tasks"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@localhost"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it was"]):

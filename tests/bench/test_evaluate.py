@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bench import evaluate
+from bench.config.config import compose
 from bench.records.schema import RunRecord, write_record
 from bench.training.storage import read_weights
-from ground.errors import UserError
-from settings.config import compose
+from core.errors import UserError
 from tests.bench.records import make_record
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench import evaluate, sweep, train
+from bench.config import source_files
+from bench.config.config import compose
 from bench.executors.outpost import Folder
 from bench.records import provenance
 from bench.records.code import code_hash, modules_behind
@@ -19,11 +21,9 @@ from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
 from bench.search.luggage import RunLuggage
 from bench.search.plan import make_plan
-from ground.errors import OK, USAGE, UserError
-from ground.progress import silent
+from core.errors import OK, USAGE, UserError
+from core.progress import silent
 from leaderboards.checks.admission import check
-from settings import source_files
-from settings.config import compose
 
 NET = """
 import torch

@@ -11,15 +11,15 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from bench.config.config import compose
 from bench.generate import main
 from bench.records.schema import write_record
 from bench.records.store import Store
 from bench.runs.saved import find_record, load_run
 from bench.writing.continuations import GenerationSettings
-from ground.errors import UserError
+from core.errors import UserError
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
-from settings.config import compose
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 from tasks.text.tokenizers import load_tokenizer
 from tests.bench.records import make_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from ground.errors import OK
+from core.errors import OK
 from tests.conftest import ROOT
 from tests.guests_page import IMPORT, PAGE, recipes, train
 
@@ -40,7 +40,7 @@ def test_the_file_of_the_page_trains_with_a_budget_in_an_empty_folder() -> None:
 
 
 def test_every_attribute_that_is_read_is_on_the_page() -> None:
-    from settings.card_attributes import _KINDS
+    from bench.config.card_attributes import _KINDS
 
     table = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)
     assert {*_KINDS} == {*table}

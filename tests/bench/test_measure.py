@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from bench import evaluate, measure, train
+from bench.config.config import compose
 from bench.records.schema import read_record
 from bench.runs.measuring import MeasuringRun
 from bench.runs.obtain import obtain
 from bench.runs.serving import identify
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose
+from core.errors import UserError
+from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
 

@@ -12,19 +12,19 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench import evaluate, sweep, train
+from bench.config import groups, source_files
+from bench.config.config import compose
+from bench.config.source_files import forget_edited, use_named
 from bench.records.code import code_hash, forget_code
 from bench.records.command import words_of
 from bench.records.equivalence import form
 from bench.records.schema import RunRecord, read_record, read_records
 from bench.training.building import build_task
-from ground.errors import OK, UserError
+from core.errors import OK, UserError
 from leaderboards import build
 from leaderboards.checks.admission import check
 from leaderboards.contents import OpenBoard
 from leaderboards.render import task_label
-from settings import groups, source_files
-from settings.config import compose
-from settings.source_files import forget_edited, use_named
 from tasks.interface import Batch
 
 TASK = '''

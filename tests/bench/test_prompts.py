@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from bench.prompts import main
 from bench.writing.side_by_side import PromptSettings, offered_prompts, read_prompts
-from ground.errors import UserError
+from core.errors import UserError
 from models.gpt2 import GPT2
 from tests.bench.test_generate import TOKENIZER, Text, model, saved  # noqa: F401 - a fixture
 

@@ -13,7 +13,7 @@ from bench.speed import main, read_settings
 from bench.timing import passes
 from bench.timing.passes import build_model
 from bench.timing.tables import describe_engine
-from ground.errors import OK, UserError
+from core.errors import OK, UserError
 from models.linear.gla import GLA
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]

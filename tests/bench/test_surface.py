@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import bench
 from bench.training.unfit import UnfitModel
-from ground.errors import UserError
+from core.errors import UserError
 from tests.conftest import ROOT, Command
 
 PAGE = (ROOT / "docs" / "python.md").read_text()
@@ -67,7 +67,7 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
-    from settings.config import compose
+    from bench.config.config import compose
 
     store = tmp_path / "runs"
     record = bench.run("regbench", "lstm", seed=3, store=store, settings=SMALL, quiet=True)

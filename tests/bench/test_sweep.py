@@ -25,8 +25,8 @@ from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
 from bench.sweep import main, run_sweep
-from ground.errors import INTERRUPTED, OK, RUN_FAILED, UserError
-from ground.progress import silent
+from core.errors import INTERRUPTED, OK, RUN_FAILED, UserError
+from core.progress import silent
 from leaderboards.tables.grouping import arrange
 from leaderboards.tables.summaries import summary_of
 from tests.bench.conftest import SWEEP, TINY, outcome, states
@@ -201,7 +201,9 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     assert "LSTM: all 2 trials failed, the last: the" in shown
     paths = [tmp_path / "records" / f"{r.run_id}.json" for r in failed_finals(tmp_path)]
     assert {f"record of a failure: {path}" for path in paths} <= set(shown.splitlines())
-    assert shown.splitlines()[-1].endswith(f"records in {tmp_path / 'records'}")
+    records, size = shown.splitlines()[-2:]
+    assert records.endswith(f"records of this sweep in {tmp_path / 'records'}")
+    assert "preset smoke is there to see that everything works" in size
     failed = [r for r in failed_finals(tmp_path) if r.outcome == "diverged"]
     assert {record.model for record in failed} >= {"lstm"}
     assert all(record.role == "final" and record.headline.value is None for record in failed)

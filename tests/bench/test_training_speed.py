@@ -10,7 +10,7 @@ import pytest
 from bench.timing import steps
 from bench.timing.steps import cpu_seconds_to_first_step
 from bench.training_speed import main
-from ground.errors import UserError
+from core.errors import UserError
 
 WORDS = ["tasks=babistories", "models=gpt2", "models.width=16", "models.layers=1", "models.heads=2"]
 SHORT = ["training.batch_size=2", "models.dropout=0.0", "rounds=2", "timed_steps=3"]

@@ -17,14 +17,14 @@ import pytest
 from safetensors.torch import save
 
 from bench import evaluate, generate, prompts
+from bench.config.config import compose
 from bench.records.schema import write_record
 from bench.records.store import Store
 from bench.runs.making import only_one
 from bench.runs.saved import load_run
 from bench.search.driver import _only_driver
 from bench.training.building import task_or_measurement
-from ground.errors import UserError
-from settings.config import compose
+from core.errors import UserError
 from tests.bench.records import make_record
 from tests.conftest import Command
 

@@ -24,8 +24,8 @@ import psutil
 import pytest
 
 from bench.executors.interface import ATTEMPTS
-from ground.errors import INTERRUPTED, RUN_FAILED
-from ground.words import word
+from core.errors import INTERRUPTED, RUN_FAILED
+from core.words import word
 from tests.cluster.nodes import PORT, Nodes, commands, three_nodes
 from tests.conftest import ROOT
 from tests.kills import SECONDS_TO_DIE, _environment, left_in

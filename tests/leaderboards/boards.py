@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ground.files import write_atomically
+from core.files import write_atomically
 from leaderboards.build import inputs
 from leaderboards.contents import Board
 from leaderboards.tables.builder import build

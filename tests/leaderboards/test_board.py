@@ -11,7 +11,7 @@ from scipy import stats
 
 from bench.records.code import code_hash
 from bench.records.schema import Curve
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards.build import FOLDER
 from leaderboards.code_status import count_forms, forms_in_words
 from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
@@ -19,12 +19,12 @@ from leaderboards.markdown import pages
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.difference import describe_difference
 from leaderboards.views.sentences import summary
-from published.numbers import read_published
+from reproduce.published.numbers import read_published
 from tests.bench.records import make_record as plain_record
 from tests.leaderboards.conftest import find, tuned
 
 SIZE = "training_automata=100"  # of every record here
-PUBLISHED = read_published(FOLDER.parent / "published")
+PUBLISHED = read_published(FOLDER.parent / "reproduce" / "published")
 
 
 def test_means_and_intervals_are_those_of_scipy(sample_records):

@@ -14,8 +14,8 @@ import pytest
 
 from bench.records.schema import make_run_id, read_record, write_record
 from bench.records.store import COMMITTED
-from ground import progress
-from ground.errors import VERIFICATION_FAILED, UserError
+from core import progress
+from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import add, build, serve
 from leaderboards.checks import admission
 from leaderboards.checks.admission import read_checked

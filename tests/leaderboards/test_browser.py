@@ -16,7 +16,7 @@ from leaderboards.build import FOLDER
 from leaderboards.contents import write_board
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
-from published.numbers import read_published
+from reproduce.published.numbers import read_published
 from tests.leaderboards.conftest import as_searched, record, samples
 
 sync_api = pytest.importorskip(
@@ -85,7 +85,7 @@ def address(tmp_path_factory):
         )
     ]
     board = tmp_path_factory.mktemp("board") / "board.parquet"
-    published = read_published(FOLDER.parent / "published")
+    published = read_published(FOLDER.parent / "reproduce" / "published")
     write_board(build_board(records, published, verdicts), board)
     server = subprocess.Popen(
         [sys.executable, "-m", "leaderboards.serve", f"board={board}", "port=0"],

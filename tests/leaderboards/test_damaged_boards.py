@@ -16,7 +16,7 @@ from leaderboards import build, contents
 from leaderboards.contents import read_board, write_board
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.folder import MANIFEST
-from tests.ground.test_reading import refusal, refused
+from tests.core.test_reading import refusal, refused
 from tests.leaderboards.boards import listed_again, with_table
 from tests.leaderboards.conftest import record
 

@@ -9,15 +9,15 @@ import pytest
 from scipy import stats
 
 from bench.records.numbers import data_seed
-from judging.grammar import Number, Runs, above, within
-from judging.observations import by_seed
-from judging.verdicts import REPRODUCED, UNDECIDED
 from leaderboards.contents import ClaimLine
 from leaderboards.summary import summary
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.grouping import arrange
 from leaderboards.tables.summaries import summary_of
 from leaderboards.tables.verdicts import corrected
+from reproduce.claims.grammar import Number, Runs, above, within
+from reproduce.claims.observations import by_seed
+from reproduce.claims.verdicts import REPRODUCED, UNDECIDED
 from tests.leaderboards.conftest import digest, record
 
 LEVELS = ((0.80, 0.82), (0.70, 0.74), (0.90, 0.91))

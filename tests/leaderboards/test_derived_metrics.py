@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from bench.config.groups import choices
 from bench.records.schema import Curve, read_record
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards.checks import derived_metrics as following
-from settings.groups import choices
 from tests.leaderboards.sending import current
 
 

@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 from bench.records.equivalence import IN_CHECKOUT
-from ground.errors import VERIFICATION_FAILED, UserError
-from ground.files import ROOT
+from core.errors import VERIFICATION_FAILED, UserError
+from core.files import ROOT
 from leaderboards import history
 
 RECORD = next((ROOT / history.RECORDS / "regbench").rglob("regbench-gpt2-*.json"))

@@ -16,8 +16,8 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord, make_run_id, read_record, write_record
 from bench.records.store import COMMITTED
-from ground.errors import VERIFICATION_FAILED
-from ground.files import ROOT
+from core.errors import VERIFICATION_FAILED
+from core.files import ROOT
 from leaderboards import build
 from leaderboards.checks import admission
 from leaderboards.contents import OpenBoard, read_board

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards.build import FOLDER
 from leaderboards.tables import published as published
-from published.numbers import read_published
+from reproduce.published.numbers import read_published
 
-FILES = {file.short: file for file in read_published(FOLDER.parent / "published")}
+FILES = {file.short: file for file in read_published(FOLDER.parent / "reproduce" / "published")}
 MODELS = FOLDER.parent / "models"
 
 
@@ -94,7 +94,9 @@ def _change(content, path, value):
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(tmp_path, path, value, problem):
-    content = yaml.safe_load((FOLDER.parent / "published" / "regbench_figure9.yaml").read_text())
+    content = yaml.safe_load(
+        (FOLDER.parent / "reproduce" / "published" / "regbench_figure9.yaml").read_text()
+    )
     _change(content, path, value)
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(content))
     with pytest.raises(UserError, match=problem):

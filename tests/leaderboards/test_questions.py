@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from bench.config.groups import choices, model_groups
 from leaderboards import readme
 from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, read_board
 from leaderboards.summary import NAMED, summary
 from leaderboards.views.abilities.heat_map import picture
 from leaderboards.views.abilities.questions import Answer, answers, families, questions
-from settings.groups import choices, model_groups
 
 README = (readme.ROOT / "README.md").read_text()
 

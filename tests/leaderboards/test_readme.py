@@ -18,10 +18,9 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from bench.records.schema import RunRecord
-from ground.effects import Effect
-from ground.errors import VERIFICATION_FAILED, UserError
-from ground.escaping import markdown
-from judging.history import history
+from core.effects import Effect
+from core.errors import VERIFICATION_FAILED, UserError
+from core.escaping import markdown
 from leaderboards import readme
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, ClaimLine, read_board
@@ -32,6 +31,7 @@ from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from leaderboards.views.abilities.heat_map import picture
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
+from reproduce.claims.history import history
 from tests.leaderboards.conftest import record
 
 LINES, WORDS, NUMBERS = 120, 600, 60  # of README; words and numbers outside its commands

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.records.schema import Curve, write_record
-from ground.errors import UserError
-from ground.escaping import terminal
+from core.errors import UserError
+from core.escaping import terminal
 from leaderboards import add, render
 from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
 from leaderboards.markup import markup

@@ -18,12 +18,12 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import models
+from bench.config.card_attributes import card_of_class
+from bench.config.external import load_class
+from bench.config.source_files import use_named
 from bench.training.seeding import seed_generators
-from ground.errors import UserError
+from core.errors import UserError
 from models.specification import SequenceSpecification
-from settings.card_attributes import card_of_class
-from settings.external import load_class
-from settings.source_files import use_named
 from tests.models.derivatives import disturbed
 
 FOLDER = Path(models.__file__).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ground.errors import UserError
+from core.errors import UserError
 from tests.models.built import GUESTS, configuration
 
 

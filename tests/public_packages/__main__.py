@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ground.errors import OK, RUN_FAILED, UserError, command
-from ground.files import ROOT
-from ground.words import wants_help
+from core.errors import OK, RUN_FAILED, UserError, command
+from core.files import ROOT
+from core.words import wants_help
 from tests.public_packages.contender import Contender
 from tests.public_packages.contenders import CONTENDERS
 from tests.public_packages.page import write_page

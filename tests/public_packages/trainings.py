@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.training.building import build_model, build_task
 from bench.training.optimisation import plain_steps
-from ground.statistics import SHARE, Items, mean_interval
-from settings.config import compose
-from settings.settings import Configuration
+from core.statistics import SHARE, Items, mean_interval
 from tasks.interface import Task
 from tests.public_packages.contender import HEADS, LAYERS, WIDTH
 

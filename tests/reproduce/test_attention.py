@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
-from ground.errors import OK, UserError
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
-from pictures.panels import Picture, Trace
+from core.errors import OK, UserError
 from reproduce.attention import figure14, figure15, figure16, heads
 from reproduce.attention.runs import ALIBI, LABELS, LEARNED, MOSAIC, ROPE, kind_of
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
+from reproduce.plotting.panels import Picture, Trace
 from reproduce.reproduction import Reproduction
-from settings.config import compose
 from tasks.attention.task import first_position, unevenness
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from judging.presets import preset_settings
-from judging.trials import sample
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
-from pictures.models import look
 from reproduce.capacity import capacity
 from reproduce.capacity.capacity import panels, solve
 from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
+from reproduce.claims.presets import preset_settings
+from reproduce.claims.trials import sample
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Verdict, mean_within
+from reproduce.plotting.models import look
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose
 from bench.records.schema import RunRecord
-from judging.growth import Growth
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from reproduce.capacity.capacity_growth import (
     ADDED,
     BY_RANK,
@@ -25,7 +24,8 @@ from reproduce.capacity.capacity_growth import (
     TWO,
     panels,
 )
-from settings.config import compose
+from reproduce.claims.growth import Growth
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 

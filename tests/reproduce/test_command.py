@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench.records.schema import make_run_id, write_record
-from ground.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
+from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from leaderboards.tables.verdicts import read_verdicts
-from pictures.panels import Picture
 from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 from reproduce.obtaining import sweep_names
+from reproduce.plotting.panels import Picture
 from reproduce.reproduction import View
 from reproduce.stories import table2
 from tests.reproduce.records import moons, ngram, regbench
@@ -51,15 +51,15 @@ def test_listing_is_complete_and_loads_neither_torch_nor_matplotlib(run_command)
         assert f"  {name} " in done.stdout
 
 
-@pytest.mark.parametrize("house", ["reproduce", "evidence"])
-def test_help_imports_nothing_heavy(run_command, house: str) -> None:
+@pytest.mark.parametrize("words", ["--help", "evidence --help"])
+def test_help_imports_nothing_heavy(run_command, words: str) -> None:
     script = (
-        f"import sys; from {house}.__main__ import main; assert main(['--help']) == 0; "
+        f"import sys; from reproduce.__main__ import main; assert main({words.split()!r}) == 0; "
         "assert not {'numpy', 'pydantic', 'hydra', 'rich'} & set(sys.modules)"
     )
     done = run_command("-c", script)
     assert done.returncode == OK, done.stderr
-    assert f"usage: python -m {house}" in done.stdout
+    assert f"usage: python -m reproduce {words[:-7]}" in done.stdout
 
 
 def test_records_are_enough_and_need_no_torch(run_command, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     assert _left(words, capsys).startswith("every run that this figure needs has a record of the ")
     next(path for path in records if path.name.endswith("-s1.json")).unlink()
     assert _left(words, capsys).startswith("1 of the 5 runs that are needed have no record of the ")
-    how = "training. What these alone take: python -m evidence preset=smoke dry_run=true"
+    how = "training. What these alone take: python -m reproduce evidence preset=smoke dry_run=true"
     assert _left([*words, "seeds=3"], capsys).endswith(f": 2 × run, 1 × control without {how}")
     nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]  # its defaults neither
     assert "21 of the 21 runs that are needed have no record of your own" in _left(nobody, capsys)

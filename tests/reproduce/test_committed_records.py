@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from bench.records.equivalence import form
 from bench.records.schema import RunRecord
-from ground.errors import OK
+from core.errors import OK
 from leaderboards.build import FOLDER
-from pictures.panels import Picture
 from reproduce.__main__ import reproductions
 from reproduce.command import main
+from reproduce.plotting.panels import Picture
 from tests.committed import committed_records
 from tests.reproduce.drawing.rendering import assert_every_number_is_in_the_dump
 
@@ -42,7 +42,7 @@ def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
         figures.append(figure)
         return {}
 
-    monkeypatch.setattr("pictures.renderer.saved", saved)
+    monkeypatch.setattr("reproduce.plotting.renderer.saved", saved)
     monkeypatch.setattr("reproduce.obtaining.read_records", read)
     words = [f"preset={preset}", f"records={FOLDER / 'records'}", f"store={tmp_path}"]
     assert main([name, *words], FIGURES) == OK

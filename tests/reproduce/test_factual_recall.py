@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Curve, RunRecord
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from reproduce.factual_recall import factual_recall as figure
 from reproduce.factual_recall.factual_recall import LEARNING, described, fit_of, panels, plan
 from tests.bench.records import make_record

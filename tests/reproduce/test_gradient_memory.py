@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from bench.records.schema import Curve, RunRecord
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from models.associative.matrix import Matrix
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.gradient_memory.gradient_memory import CLEAN, REPRODUCTION, accuracies, panels
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record

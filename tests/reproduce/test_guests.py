@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from bench.config import groups, seeded
+from bench.config.groups import choices, contenders, taking_part
 from bench.records.schema import Headline, read_records, write_record
 from bench.search import plan
 from bench.search.plan import make_plan
-from ground.errors import OK, RUN_FAILED, UserError
-from pictures import models
-from pictures.models import label
-from pictures.panels import Picture
+from core.errors import OK, RUN_FAILED, UserError
 from reproduce import reproduction
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 from reproduce.console import guest_lines
-from settings import groups, seeded
-from settings.groups import choices, contenders, taking_part
+from reproduce.plotting import models
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Picture
 from tests.reproduce.records import regbench
 
 FIGURES = reproductions()
@@ -104,7 +104,7 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
     assert main(["figure9", GUEST, *SHORT, "seeds=2", "dry_run=true"], FIGURES) == OK
     left = capsys.readouterr().out.splitlines()[-1]
     assert "runs that are needed have no record" in left
-    assert "python -m evidence" not in left
+    assert "python -m reproduce evidence" not in left
 
 
 def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(package: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import RunRecord
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.long_term_memory import long_term_memory as figure
 from tests.bench.records import make_record
 

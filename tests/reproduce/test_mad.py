@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose
 from bench.records.schema import Cost, RunRecord, read_record
 from bench.records.store import COMMITTED
 from bench.training.building import build_task, build_to_train
-from ground.errors import UserError
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from core.errors import UserError
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.mad import mad
 from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, plan, states_of_one_size
-from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble

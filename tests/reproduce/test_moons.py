@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import RunRecord
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from pictures.panels import Picture
-from pictures.renderer import render
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.drawing.frame import framed
+from reproduce.plotting.panels import Picture
+from reproduce.plotting.renderer import render
 from reproduce.reproduction import Reproduction, View
 from reproduce.three_moons import figure4, figure5, figure10
 from reproduce.three_moons.moons import chosen

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
+from bench.config.groups import contenders
+from bench.config.settings import Configuration
 from bench.records.schema import Cost, RunRecord
-from ground.errors import OK
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from pictures.renderer import images
-from published.numbers import published_numbers
+from core.errors import OK
 from reproduce.__main__ import reproductions
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
 from reproduce.drawing.frame import subtitle
+from reproduce.plotting.renderer import images
+from reproduce.published.numbers import published_numbers
 from reproduce.regbench import figure9, table3
 from reproduce.regbench.regbench import MOSAIC, models_at, published_label
 from reproduce.reproduction import Reproduction, View
-from settings.groups import contenders
-from settings.settings import Configuration
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
-from judging.power_laws import fit_power_law
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.claims.power_laws import fit_power_law
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.scaling_laws.runs import SCHEMES, Part, part_of, variant
 from reproduce.scaling_laws.scaling_laws import REPRODUCTION, panels
-from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 

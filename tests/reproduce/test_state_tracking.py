@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import choices
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from pictures.models import label
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.in_context_regression import in_context_regression as regression
+from reproduce.plotting.models import label
 from reproduce.reproduction import Reproduction
 from reproduce.state_tracking import state_tracking as tracking
-from settings.config import choices
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble

@@ -11,9 +11,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from bench.records.schema import RunRecord, write_record
-from ground.errors import OK, UserError
-from ground.statistics import paired_items
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from core.errors import OK, UserError
+from core.statistics import paired_items
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
 from reproduce.prompts import table4, table5
 from reproduce.prompts import tables as prompts

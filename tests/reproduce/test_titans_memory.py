@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from bench.config.config import compose
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.test_time_memory.figure import experiment_cells, panels, table
 from reproduce.test_time_memory.readme_memory import REPLAY
 from reproduce.test_time_memory.runs import MEMORIES, plan, select, settings, variant_of
 from reproduce.test_time_memory.titans_memory import REPRODUCTION
-from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 
@@ -56,7 +56,7 @@ def planned() -> list[Any]:
 
 
 def test_every_memory_that_there_is_is_shown() -> None:
-    from settings.groups import choices
+    from bench.config.groups import choices
 
     # One is a way of writing another one again: the README's figure shows it beside that one.
     assert {*MEMORIES, REPLAY} == set(choices("memories"))

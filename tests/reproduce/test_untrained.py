@@ -8,9 +8,9 @@ import pytest
 
 from bench.records.schema import read_records
 from bench.sweep import run_sweep
-from ground.errors import OK, UserError
-from ground.progress import silent
-from judging.controls import UNTRAINED
+from core.errors import OK, UserError
+from core.progress import silent
+from reproduce.claims.controls import UNTRAINED
 from reproduce.untrained import main
 
 

@@ -11,7 +11,7 @@ import pytest
 from bench.records.store import Store
 from bench.search.contender import Contender
 from bench.search.plan import make_plan
-from ground.errors import OK, VERIFICATION_FAILED, UserError
+from core.errors import OK, VERIFICATION_FAILED, UserError
 from leaderboards.build import FOLDER
 from reproduce import committed
 from reproduce.__main__ import reproductions

@@ -10,9 +10,9 @@ import torch
 from scipy import linalg
 from torch import Tensor, nn
 
+from bench.config.config import compose
 from bench.training.building import build_measurement, model_builder
-from ground.progress import silent
-from settings.config import compose
+from core.progress import silent
 from tasks.in_context_regression import InContextRegression
 from tasks.in_context_regression.draws import Drawn, Functions
 from tasks.in_context_regression.predictors import STEPS, descent, references, ridge

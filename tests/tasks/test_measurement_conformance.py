@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+from bench.config.config import compose, group_file, models_of
+from bench.config.groups import DESCRIPTIVE, card, choices
 from bench.training.building import build_measurement, model_builder
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose, group_file, models_of
-from settings.groups import DESCRIPTIVE, card, choices
+from core.errors import UserError
+from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Measurement
 from tests.conftest import told_by_a_process
@@ -90,7 +90,7 @@ def test_unknown_values_are_refused_with_a_sentence(name: str) -> None:
 SCRIPT = """
 import json, sys
 from bench.training.building import build_measurement
-from settings.config import compose
+from bench.config.config import compose
 from tests.tasks.test_measurement_conformance import first_model
 from tests.tasks.test_task_conformance import disturb
 disturb(99)

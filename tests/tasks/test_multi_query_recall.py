@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from bench.config.config import compose
 from bench.runs.obtain import obtain
 from bench.search.plan import make_plan
 from bench.training.building import build_task
-from settings.config import compose
 from tasks.multi_query_recall import MultiQueryRecall
 from tasks.multi_query_recall.sequences import DISTANCE_EXPONENT, Recall, draw
 from tests.closeness import assert_near

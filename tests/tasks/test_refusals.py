@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from bench.config.config import compose, group_file, models_of
+from bench.config.groups import choices
 from bench.training.building import build_measurement, model_builder
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose, group_file, models_of
-from settings.groups import choices
+from core.errors import UserError
+from core.progress import silent
 from tasks.measurement import Refused
 from tasks.refusals import check_numbers, check_whole_numbers, fitting_model
 

@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bench.config.automatic import settle
+from bench.config.config import group_file, models_of
+from bench.config.groups import DESCRIPTIVE, card, choices
 from bench.records.store import COMMITTED
 from models.specification import SequenceSpecification
-from settings.automatic import settle
-from settings.config import group_file, models_of
-from settings.groups import DESCRIPTIVE, card, choices
 from tasks.interface import Batch, Task
 from tests.closeness import assert_near
 from tests.conftest import told_by_a_process

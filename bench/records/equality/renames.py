@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.records.equality.scopes import Reader, Variable
-from ground.errors import UserError, nearest
+from core.errors import UserError, nearest
 
 _WORD = re.compile(r"(?P<file>[^=:]+\.py)(:(?P<name>\w+))?=(?P<new>[^=:]+)")
 HOW = "write models/net.py:Name=New for a definition, models/net.py=models/web.py for a file"

@@ -18,7 +18,7 @@ from bench.records.equality.local_names import (
 )
 from bench.records.equality.renames import NO_RENAMES, Renames
 from bench.records.source_text import source_text
-from ground.errors import VERIFICATION_FAILED, UserError
+from core.errors import VERIFICATION_FAILED, UserError
 
 # What these make of a function or class does not depend on where it lies.
 DECORATORS = {

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from leaderboards.contents import Board
 from leaderboards.views.abilities.questions import PRESET, Answer, answers, families, questions
-from pictures.models import label
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.models import label
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 
 IMPROVING, ON_EDGE = "↑", "e"
 DARK = 0.55  # of the way along the map of colours; below it a number is white

@@ -22,11 +22,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from bench.config.groups import card, choices
 from bench.records.numbers import kind_of
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.tables.rows import with_ranks
 from leaderboards.views.tables import Table, most_telling_first, settings_of_tables, tables
-from settings.groups import card, choices
 
 ABILITIES = Path(__file__).resolve().parents[2] / "abilities.yaml"
 ENDS = ("floor", "oracle")

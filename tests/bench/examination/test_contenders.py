@@ -2,10 +2,10 @@
 
 import pytest
 
+from bench.config.config import compose, models_of
+from bench.config.groups import choices
 from bench.examination.examination import examine
 from bench.training.building import build_model, build_task
-from settings.config import compose, models_of
-from settings.groups import choices
 
 TASKS = [task for task in choices("tasks") if models_of(task) == "models"]
 

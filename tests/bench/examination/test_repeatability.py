@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.examination import repeatability
 from bench.examination.repeatability import examine_model, examine_repeatability
 from bench.training.building import build_task
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
-from settings.config import compose
-from settings.settings import Configuration
 from tests.bench.training import drawing_guests as guests
 
 CPU = torch.device("cpu")

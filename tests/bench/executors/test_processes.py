@@ -14,8 +14,8 @@ import pytest
 
 from bench.executors.interface import ATTEMPTS
 from bench.executors.processes import InProcess, Pool
-from ground.errors import UserError
-from ground.progress import Report, silent
+from core.errors import UserError
+from core.progress import Report, silent
 from tests.bench.processes import wait_for
 from tests.conftest import ROOT
 

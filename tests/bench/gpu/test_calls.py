@@ -21,8 +21,8 @@ from bench.gpu.request import GpuRequest
 from bench.gpu.results import Result, read_results, read_speed, read_whole
 from bench.records.schema import read_records
 from bench.speed import main as speed
-from ground.errors import OK, UserError
-from ground.processes import module_command
+from core.errors import OK, UserError
+from core.processes import module_command
 from tests.conftest import ROOT
 
 PATIENCE = 600.0  # seconds, of a machine with much other work

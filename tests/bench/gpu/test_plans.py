@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.config import compose
+from bench.config.groups import choices
 from bench.gpu.plans import (
     AUTOMATA,
     COMMITTED_ROW,
@@ -21,8 +23,6 @@ from bench.gpu.plans import (
 )
 from bench.gpu.request import SweepsRequest
 from bench.gpu.sweeps import Clock, _next_group
-from settings.config import compose
-from settings.groups import choices
 from tests.conftest import ROOT
 
 # | N | model | rates tried | chosen | accuracy | …: the table of docs/measurements/h200.md.

@@ -10,7 +10,7 @@ import pytest
 from bench.records.equality.definitions import Moves
 from bench.records.equality.renames import Renames
 from bench.records.equality.statements import Source
-from ground.errors import UserError
+from core.errors import UserError
 
 NET = "models.net.Net"
 OLD = {

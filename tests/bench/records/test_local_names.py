@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.config.config import group_file
+from bench.config.groups import choices
 from bench.records.code import imported_modules
 from bench.records.equality.definitions import Moves
 from bench.records.equality.local_names import LocalNames, keywords_of
 from bench.records.equality.statements import Source
-from ground.files import ROOT
-from settings.config import group_file
-from settings.groups import choices
+from core.files import ROOT
 from tests.bench.records.renaming import (
     assert_same_code,
     at_random,
@@ -33,7 +33,7 @@ from tests.bench.records.renaming import (
     variables_of,
 )
 
-HOUSES = ("models", "tasks", "reproduce", "judging")
+HOUSES = ("models", "tasks", "reproduce")
 FILES = files_of(*HOUSES, root=ROOT)
 
 

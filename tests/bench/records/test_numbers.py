@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from bench.config.groups import card, choices
 from bench.records.numbers import items_of, kind_of
 from bench.records.schema import RunRecord
-from ground.statistics import COUNT, KINDS, LOSS, REAL, SHARE
-from settings.groups import card, choices
+from core.statistics import COUNT, KINDS, LOSS, REAL, SHARE
 from tests.bench.records import make_record
 from tests.committed import committed_records
 from tests.conftest import ROOT

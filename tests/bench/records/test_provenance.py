@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.code import code_hash, forget_code, imported_modules
-from ground.errors import UserError
+from core.errors import UserError
 
 SOURCE = '''"""A model."""
 from stranger.layers import scale

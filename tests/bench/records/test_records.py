@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.records.schema import read_record, read_records, write_record
-from ground.errors import UserError
+from core.errors import UserError
 from tests.bench.records import make_record
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ground.errors import UserError
+from core.errors import UserError
 from tests.bench.records.test_definitions import NET, OLD, moves
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bench.records.code import code_hash
 from bench.records.source_text import source_text
-from ground.files import ROOT
+from core.files import ROOT
 
 LATER = sys.version_info >= (3, 12)
 # An f-string, what Python 3.11 writes, and what Python 3.12 writes; all run on both.

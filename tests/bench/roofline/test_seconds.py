@@ -22,7 +22,7 @@ from bench.roofline.devices import (
 )
 from bench.roofline.seconds import VIEW, seconds, without_launches
 from bench.roofline.work import Operation, Work, count_meta
-from ground.errors import UserError
+from core.errors import UserError
 from models.gpt2 import GPT2
 from models.memory_mosaic import MemoryMosaic
 from models.specification import SequenceSpecification

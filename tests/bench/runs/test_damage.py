@@ -20,15 +20,15 @@ import torch
 from safetensors.torch import save
 
 from bench import train
+from bench.config.config import compose
 from bench.records.schema import read_record
 from bench.runs.making import DIVERGED, TrainingRun, _kept, _read_trained, _Unfinished
 from bench.runs.serving import identify
 from bench.training.storage import read_weights
 from bench.training.training import Diverged, TrainingReport
-from ground.errors import UserError
-from ground.files import write_sealed
-from ground.progress import silent
-from settings.config import compose
+from core.errors import UserError
+from core.files import write_sealed
+from core.progress import silent
 from tasks.text.corpora import articles_corpus
 from tasks.text.errors import TextError
 from tasks.text.preparation import prepare

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from bench import evaluate, examine, train
+from bench.config.config import compose
 from bench.examine import EARLIER
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.runs.fresh import unmade
 from bench.runs.together import train_together
-from ground.progress import silent
-from settings.config import compose
+from core.progress import silent
 from tests.conftest import Command
 
 GENERATED = "tests.bench.examination.generated"

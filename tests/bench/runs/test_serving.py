@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.provenance import library_versions, sha256_of
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.runs.obtain import obtain, obtain_baselines, serve_or_make
 from bench.runs.serving import identify, known_data, serve, serve_baselines
 from bench.training.building import data_hashes
-from ground.errors import UserError
-from settings.config import compose
-from settings.settings import Configuration
+from core.errors import UserError
 from tests.committed import committed_records
 from tests.conftest import told_by_a_process
 
@@ -28,7 +28,7 @@ HERE = sha256_of(library_versions())
 TOLD = """
 import json, sys
 from bench.runs.obtain import obtain, obtain_baselines
-from settings.config import compose
+from bench.config.config import compose
 words = sys.argv[1:]
 found = [obtain(compose(words)), *obtain_baselines(compose(words))]
 print(json.dumps([[one.run_id for one in found], "torch" in sys.modules]))
@@ -37,7 +37,7 @@ SWEEP = """
 import json, multiprocessing, sys
 from bench.search.driver import run_plan
 from bench.search.plan import make_plan
-from ground.progress import silent
+from core.progress import silent
 result = run_plan(make_plan(sys.argv[1:]), silent)
 (model,) = result.models
 pool = [one.name for one in multiprocessing.active_children()]

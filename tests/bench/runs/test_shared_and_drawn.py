@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from bench import evaluate, train
 from bench.records.schema import RunRecord, read_record
 from bench.runs.saved import load_run
-from ground.errors import OK, RUN_FAILED
+from core.errors import OK, RUN_FAILED
 from tests.conftest import ROOT
 
 PACKAGE = """

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose, training_configuration
 from bench.evaluate import main as evaluate
 from bench.records.schema import RunRecord, read_record
 from bench.runs.obtain import obtain
 from bench.search.jobs import Job, execute
 from bench.training import building, loop
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose, training_configuration
+from core.errors import UserError
+from core.progress import silent
 
 pytestmark = pytest.mark.bitwise  # what is trained again, or served, is the same
 

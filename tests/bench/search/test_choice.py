@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, read_records, write_record
 from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry
-from ground.progress import silent
-from settings.samplers import key_of
+from core.progress import silent
 from tests.bench.records import make_record
 
 LR = "training.lr"

@@ -17,8 +17,8 @@ from bench.records.schema import Headline, RunRecord
 from bench.search.exchange import Claim, Exchange, open_exchange, place_of
 from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
-from ground.database import engine_of
-from ground.errors import RUN_FAILED, USAGE, UserError
+from core.database import engine_of
+from core.errors import RUN_FAILED, USAGE, UserError
 from tests.conftest import told_by_a_process
 from tests.servers import PostgreSQL, postgresql_server
 
@@ -177,7 +177,7 @@ def test_a_study_gives_each_trial_to_one_driver_and_survives_a_restart_of_its_se
     assert b.ask() is None
     assert a.waits()
 
-    monkeypatch.setattr("ground.database._noted_at", [])  # of a loss in another test
+    monkeypatch.setattr("core.database._noted_at", [])  # of a loss in another test
     server.stop()
     threading.Timer(2.0, server.start).start()
     for study, trial in zip((a, b), trials[:2], strict=True):
@@ -208,7 +208,7 @@ def test_a_study_gives_each_trial_to_one_driver_and_survives_a_restart_of_its_se
 def test_a_server_that_is_gone_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ground.database.SECONDS_OF_PATIENCE", 0.5)
+    monkeypatch.setattr("core.database.SECONDS_OF_PATIENCE", 0.5)
     with postgresql_server() as server:
         study = open_study(server, tmp_path, "a")
         trial = study.ask()
@@ -276,7 +276,7 @@ def test_a_host_that_says_nothing_is_not_waited_for_long(
 ) -> None:
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "")  # so that what is set here is gone afterwards
     monkeypatch.delenv("PGCONNECT_TIMEOUT")
-    monkeypatch.setattr("ground.database.SECONDS_TO_CONNECT", "2")
+    monkeypatch.setattr("core.database.SECONDS_TO_CONNECT", "2")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/a"
         begun = time.monotonic()

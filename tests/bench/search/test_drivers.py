@@ -9,14 +9,14 @@ from pathlib import Path
 import optuna
 import pytest
 
+from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry
-from ground.progress import silent
-from settings.samplers import key_of
+from core.progress import silent
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
 
 ERRORS = [(0.2, 0.2, 0.2), (0.3, 0.3, 0.3), (0.4, 0.4, 0.4)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.config.config import compose
 from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
 from bench.search.contender import Contender
@@ -13,9 +14,8 @@ from bench.search.estimate import estimate
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.sweep import main
-from ground.errors import OK, RUN_FAILED
-from ground.progress import silent
-from settings.config import compose
+from core.errors import OK, RUN_FAILED
+from core.progress import silent
 from tests.bench.conftest import TINY
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.config.search_space import reach_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, Study, Trial
 from bench.records.store import Store
@@ -21,8 +22,7 @@ from bench.search.contender import Contender
 from bench.search.plan import Entry, make_plan
 from bench.search.published import Chosen
 from bench.search.storage import open_storage
-from ground.progress import silent
-from settings.search_space import reach_of
+from core.progress import silent
 
 LR, HEADS = "training.lr", "models.heads"
 KEYS = {"gpt2": (LR, HEADS), "lstm": (LR,)}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.config.config import compose
 from bench.roofline.devices import device_like
 from bench.roofline.training import Counter
 from bench.search.forecast import Forecaster
@@ -14,8 +15,7 @@ from bench.search.plan import make_plan
 from bench.sweep import main
 from bench.training.flops import count_training_flops
 from bench.training_speed import main as training_speed
-from ground.errors import OK, UserError
-from settings.config import compose
+from core.errors import OK, UserError
 from tests.bench.conftest import TINY
 
 WORDS = [*TINY, "models=gpt2", "models.heads=2", "training.validate_every=2"]

@@ -11,7 +11,7 @@ import pytest
 from bench.search import placement
 from bench.search.jobs import Job, execute
 from bench.sweep import run_sweep
-from ground.progress import silent
+from core.progress import silent
 from tests.bench.conftest import TINY, outcome, states
 from tests.bench.damage import FLIPS, flips
 from tests.bench.search.test_study import SPACE, open_study, random_order, run_all

@@ -18,8 +18,8 @@ from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry
 from bench.sweep import run_sweep
-from ground.errors import RUN_FAILED, UserError
-from ground.progress import silent
+from core.errors import RUN_FAILED, UserError
+from core.progress import silent
 from tests.bench.conftest import SWEEP, outcome
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
 from tests.bench.search.test_drivers import two_drivers

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.config import compose
+from bench.config.settings import RaySettings
 from bench.executors.cluster import Cluster
 from bench.executors.outpost import Folder, Keeper, packed
 from bench.records import provenance
@@ -16,10 +18,8 @@ from bench.records.schema import read_record
 from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
 from bench.search.luggage import RunLuggage
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose
-from settings.settings import RaySettings
+from core.errors import UserError
+from core.progress import silent
 
 RUN = [
     "tasks=three_moons",

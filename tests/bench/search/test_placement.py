@@ -8,10 +8,10 @@ from pathlib import Path
 import joblib
 import pytest
 
+from bench.config.config import compose
 from bench.search.placement import _cluster, _packages, workers_at_once
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose
+from core.errors import UserError
+from core.progress import silent
 from tests.conftest import Command
 
 LAPTOP = ["tasks=three_moons", "models=memory_mosaic", "preset=laptop", "device=cpu"]
@@ -53,7 +53,7 @@ def test_a_process_that_may_use_one_core_starts_no_workers(run_command: Command)
     code = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
         "from bench.search.placement import workers_at_once\n"
-        "from settings.config import compose\n"
+        "from bench.config.config import compose\n"
         f"print(workers_at_once(compose({LAPTOP})))"
     )
     if not hasattr(os, "sched_setaffinity"):

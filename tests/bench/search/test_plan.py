@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bench.config.config import compose
 from bench.search import plan
 from bench.search.plan import make_plan
-from ground.errors import USAGE, UserError
-from ground.words import word
-from settings.config import compose
+from core.errors import USAGE, UserError
+from core.words import word
 
 REGBENCH = ["tasks=regbench", "device=cpu"]
 

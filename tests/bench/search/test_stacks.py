@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.schema import RunRecord, read_record
 from bench.runs import together
 from bench.runs.together import most_together, shape_of, together_of
 from bench.sweep import run_sweep
 from bench.training import stack
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose
-from settings.settings import Configuration
+from core.errors import UserError
+from core.progress import silent
 
 SWEEP = [
     "tasks=multi_query_recall",

@@ -10,11 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from bench.records.schema import Headline, RunRecord
-from bench.search.storage import open_storage
-from bench.search.study import ModelStudy
-from ground.errors import UserError
-from settings.samplers import (
+from bench.config.samplers import (
     describe_sampler,
     grid,
     quasi_random_order,
@@ -23,6 +19,10 @@ from settings.samplers import (
     tried,
     tried_by,
 )
+from bench.records.schema import Headline, RunRecord
+from bench.search.storage import open_storage
+from bench.search.study import ModelStudy
+from core.errors import UserError
 
 SPACE = {"training.lr": [1e-3, 1e-4, 1e-5], "models.layers": [1, 2], "models.gate": ["a", None]}
 ACCURACY = Headline(name="accuracy", direction="maximise")

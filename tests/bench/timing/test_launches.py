@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bench.speed import main
 from bench.timing.launches import count_launches
-from ground.errors import OK, UserError
+from core.errors import OK, UserError
 
 CPU = torch.device("cpu")
 

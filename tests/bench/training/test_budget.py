@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
+from bench.config.budgets import Asked
+from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.search.plan import make_plan, with_width
 from bench.search.widths import find_widths
 from bench.training.budget import find_width
 from bench.training.building import build_model, build_task
-from ground.errors import UserError
+from core.errors import UserError
 from models.specification import SequenceSpecification
-from settings.budgets import Asked
-from settings.config import compose
-from settings.settings import Configuration
 
 find_widths()  # as the commands do that train
 BASE = ["tasks=state_tracking", "preset=smoke"]

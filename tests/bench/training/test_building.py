@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from bench.config.config import compose
+from bench.config.groups import choices
+from bench.config.settings import Configuration
 from bench.records.code import imported_modules
 from bench.search.plan import some_model
 from bench.training import building
@@ -23,11 +26,8 @@ from bench.training.building import (
     prepare_data,
 )
 from bench.training.storage import load_weights
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose
-from settings.groups import choices
-from settings.settings import Configuration
+from core.errors import UserError
+from core.progress import silent
 from tasks.measurement import Refused
 from tests.models.built import CHANNELS_ALONE
 

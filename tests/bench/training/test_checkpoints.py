@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.config.config import compose
 from bench.training import loop
 from bench.training.building import build_model, build_task
 from bench.training.training import TrainingReport
-from ground.errors import UserError
-from ground.files import read_sealed, write_sealed
-from settings.config import compose
+from core.errors import UserError
+from core.files import read_sealed, write_sealed
 from tests.bench.damage import FLIPS, flips
 from tests.models.built import CHANNELS_ALONE, NAMES, hyperparameters
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.config.config import compose
 from bench.runs.serving import identify
 from bench.training import building, compiled, loop
 from bench.training.building import build_task, data_hashes, task_or_measurement
@@ -19,9 +20,8 @@ from bench.training.compiled import (
     refuse_many_shapes,
     with_padded_batches,
 )
-from ground.errors import UserError
+from core.errors import UserError
 from models.gpt2 import GPT2
-from settings.config import compose
 from tasks.interface import Batch
 from tasks.regbench import RegBench
 from tests.bench.training.test_parallel import same, train

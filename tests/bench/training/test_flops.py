@@ -5,12 +5,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bench.config.config import compose
 from bench.runs.sizes import count_cost
 from bench.training.building import build_task, build_to_train
 from bench.training.flops import count_training_flops, typical_batch
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
-from settings.config import compose
 from tasks.interface import Batch
 from tasks.text import losses
 

@@ -17,7 +17,7 @@ import torch
 
 from bench.training import parallel
 from bench.training.parallel import Ranks, leading
-from ground.errors import UserError
+from core.errors import UserError
 from tests.bench.processes import wait_for
 from tests.conftest import ROOT
 

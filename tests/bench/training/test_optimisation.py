@@ -8,13 +8,13 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
+from bench.config.settings import TrainingSettings
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
-from settings.settings import TrainingSettings
 from tests.closeness import rounding
 
 
 def training(**changes: object) -> TrainingSettings:
-    defaults = OmegaConf.to_container(OmegaConf.load(Path("settings/config.yaml")))
+    defaults = OmegaConf.to_container(OmegaConf.load(Path("bench/config/config.yaml")))
     assert isinstance(defaults, dict)
     return TrainingSettings(**{**defaults["training"], "steps": 100, **changes})
 

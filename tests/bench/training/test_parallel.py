@@ -10,14 +10,14 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from bench.config.settings import TrainingSettings
 from bench.training.loop import TrainingModule, fit
 from bench.training.parallel import Ranks
 from bench.training.training import Stopped
-from ground.errors import UserError
-from ground.processes import STOPS
-from ground.progress import silent
+from core.errors import UserError
+from core.processes import STOPS
+from core.progress import silent
 from models.gpt2 import GPT2
-from settings.settings import TrainingSettings
 from tasks.regbench import RegBench
 from tests.closeness import assert_near
 
@@ -25,7 +25,7 @@ SETTINGS = {"steps": 6, "batch_size": 7, "checkpoint_every": 4, "lr": 1e-2}
 
 
 def settings(**changes: object) -> TrainingSettings:
-    defaults = OmegaConf.to_container(OmegaConf.load(Path("settings/config.yaml")).training)
+    defaults = OmegaConf.to_container(OmegaConf.load(Path("bench/config/config.yaml")).training)
     assert isinstance(defaults, dict)
     return TrainingSettings(**{**defaults, **SETTINGS, **changes})
 

@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.runs.making import evaluate
 from bench.training.building import build_model, build_task
 from bench.training.draws import NotStackable, no_python_draws, unchanged_buffers
@@ -19,9 +21,7 @@ from bench.training.loop import fit
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.stack import Member, fit_together
 from bench.training.training import TrainingReport
-from ground.seeding import derive_seed
-from settings.config import compose
-from settings.settings import Configuration
+from core.seeding import derive_seed
 from tests.bench.training import drawing_guests as guests
 from tests.models.built import CHANNELS_ALONE, GUESTS, NAMES, SMALL, hyperparameters
 

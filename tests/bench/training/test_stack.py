@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.config.config import compose
 from bench.training.building import build_model
 from bench.training.loop import fit
 from bench.training.stack import Member, fit_together
 from bench.training.training import Diverged, Stopped, TrainingReport
 from models.specification import SequenceSpecification
-from settings.config import compose
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from leaderboards.build import FOLDER
 from leaderboards.contents import Board
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
-from published.numbers import read_published
+from reproduce.published.numbers import read_published
 from tests.leaderboards.conftest import record, samples
 
 VOID = {"meta", "link", "img", "br", "input", "hr"}
@@ -51,7 +51,7 @@ def sample_board() -> Board:
         )
         for figure, preset in (("figure9", "laptop"), ("figure9", "smoke"), ("table3", "smoke"))
     ]
-    published = read_published(FOLDER.parent / "published")
+    published = read_published(FOLDER.parent / "reproduce" / "published")
     return build_board(records, [one for one in published if one.task == "regbench"], verdicts)
 
 

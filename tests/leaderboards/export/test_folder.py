@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards import export
 from leaderboards.build import FOLDER
 from leaderboards.site import folder

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from bench.records.schema import RunRecord, Trial, read_record
 from bench.records.store import COMMITTED
-from judging.fairness import UNTUNED
 from leaderboards.checks.agreement import Together
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.checks.studies import _study, not_as_chosen
 from leaderboards.contents import Row
 from leaderboards.tables.builder import build_board
+from reproduce.claims.fairness import UNTUNED
 
 LOST = 0.25
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from bench.config.samplers import describe_sampler, tried
 from bench.records.schema import RunRecord, Study, Trial, read_record
 from bench.records.store import COMMITTED
 from leaderboards.checks.agreement import Together
 from leaderboards.checks.studies import _search, _study
-from settings.samplers import describe_sampler, tried
 from tests.committed import committed_records
 
 SPACE = {"training.lr": [1e-3, 3e-4, 1e-4], "models.layers": [2, 4], "models.heads": [1, 2]}

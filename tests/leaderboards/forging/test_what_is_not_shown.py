@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose
 from bench.records.equivalence import Code, flat, names
 from bench.records.identity import identity_of, settled
 from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import find, identify
-from ground.errors import VERIFICATION_FAILED, UserError
+from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards.checks import admission
 from leaderboards.checks.agreement import Together
 from leaderboards.contents import OpenBoard
 from leaderboards.tables.builder import build_board
 from leaderboards.verification.submission import Source, Statement, disagreement
-from settings.config import compose
 from tests.leaderboards.forging.changes import Content
 from tests.leaderboards.forging.changes import identify as identified
 from tests.leaderboards.sending import sealed

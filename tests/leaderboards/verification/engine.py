@@ -7,8 +7,8 @@ import importlib
 import io
 from collections.abc import Sequence
 
-from ground.children import Ended
-from ground.errors import UserError
+from core.children import Ended
+from core.errors import UserError
 
 
 def in_this_process(module: str, words: Sequence[str], limit: float = 0.0) -> Ended:

@@ -11,7 +11,7 @@ import pytest
 from bench.records.provenance import processor
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import COMMITTED
-from ground.errors import VERIFICATION_FAILED, UserError
+from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards import verify as command
 from leaderboards.contents import OpenBoard
@@ -41,7 +41,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunRecord
         place = tmp_path / "leaderboards" / "records" / path.relative_to(COMMITTED)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
-    (tmp_path / "published").mkdir()
+    (tmp_path / "reproduce" / "published").mkdir(parents=True)
     return [read_record(path) for path in found]
 
 

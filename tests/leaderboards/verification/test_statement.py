@@ -12,8 +12,8 @@ import yaml
 
 from bench.records.schema import read_record
 from bench.records.store import Store
-from ground.errors import UserError
-from ground.files import ROOT
+from core.errors import UserError
+from core.files import ROOT
 from leaderboards.verification.submission import FILE, read_submission
 from tests.leaderboards.sending import SAID, current, sealed
 

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from bench import train
+from bench.config.config import compose
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted, contradiction
 from bench.records.equivalence import todays_name
 from bench.records.schema import RunRecord, make_run_id, read_record
 from bench.records.store import COMMITTED
 from bench.runs.recounting import recount
-from ground.errors import UserError
+from core.errors import UserError
 from leaderboards import verify as command
 from leaderboards.checks.admission import check, left_open, take
 from leaderboards.checks.agreement import Together
@@ -38,7 +39,6 @@ from leaderboards.verification import rerun as again
 from leaderboards.verification.messages import holds, lines_about
 from leaderboards.verification.spread import spread_of
 from leaderboards.verification.submission import read_submission
-from settings.config import compose
 from tests.leaderboards.conftest import record as made_up
 from tests.leaderboards.forging.changes import Content, identify
 from tests.leaderboards.forging.generated import generated

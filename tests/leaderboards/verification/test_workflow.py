@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ground.files import ROOT
+from core.files import ROOT
 from tests.workflow import COMMENT, TAKE_OUT, VERIFY, Runner, asked_to_merge, steps
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone")

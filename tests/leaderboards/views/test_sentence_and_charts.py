@@ -10,8 +10,8 @@ from leaderboards.render import rank
 from leaderboards.tables.builder import build_board
 from leaderboards.views.charts import chart, series_name
 from leaderboards.views.sentences import summary
-from pictures.models import look
-from published.numbers import read_published
+from reproduce.plotting.models import look
+from reproduce.published.numbers import read_published
 
 
 def test_summary_says_what_seeds_settle(make_record):
@@ -104,7 +104,7 @@ def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed
 @pytest.mark.parametrize("sizes", [(100,), (100, 1000)])
 def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_record, sizes):
     ours = [make_record(seed=seed, size=size) for seed in range(2) for size in sizes]
-    board = build_board(ours, read_published(FOLDER.parent / "published"))
+    board = build_board(ours, read_published(FOLDER.parent / "reproduce" / "published"))
     lines = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
     names = [series_name(line) for line in lines]
     models = {name: line.model for name, line in zip(names, lines, strict=True)}

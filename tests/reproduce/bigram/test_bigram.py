@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose
+from bench.config.groups import contenders
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.bigram.bigram import REPRODUCTION, panels, plan
 from reproduce.bigram.runs import LABELS
-from settings.config import compose
-from settings.groups import contenders
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble

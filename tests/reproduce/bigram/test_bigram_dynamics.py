@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.bigram import bigram, bigram_dynamics
 from reproduce.bigram.bigram_dynamics import JOINT, NAMES, REPRODUCTION, half_learned, plan
-from settings.config import compose
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble

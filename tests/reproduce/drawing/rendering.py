@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from pictures.panels import Picture
-from pictures.renderer import render
+from reproduce.plotting.panels import Picture
+from reproduce.plotting.renderer import render
 
 
 def rendered(picture: Picture) -> bytes:

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from bench.config.config import compose
+from bench.config.groups import choices, model_groups, taking_part
 from bench.records.schema import Curve
-from ground.errors import UserError
-from judging.grammar import metric
-from pictures import models, style
-from pictures.looks import edges, look_of, moved
-from pictures.marks import legend_entries
-from pictures.panels import Axis, Panel, Picture, Remark, Row, Trace
-from pictures.renderer import images, render
+from core.errors import UserError
+from reproduce.claims.grammar import metric
 from reproduce.drawing.frame import failures
 from reproduce.drawing.traces import curve_over_seeds, dots, over_draws, over_seeds
-from settings.config import compose
-from settings.groups import choices, model_groups, taking_part
+from reproduce.plotting import models, style
+from reproduce.plotting.looks import edges, look_of, moved
+from reproduce.plotting.marks import legend_entries
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.renderer import images, render
 from tests.reproduce.records import regbench
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bench.records.schema import RunRecord
-from judging.controls import Control
-from judging.verdicts import REPRODUCED, UNDECIDED
+from reproduce.claims.controls import Control
+from reproduce.claims.verdicts import REPRODUCED, UNDECIDED
 from reproduce.gradient_descent.descent import CLAIMS
 from reproduce.gradient_descent.optimisation import REPRODUCTION
 from tests.reproduce.gradient_descent.test_optimisation import SPREAD, paths

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
-from ground.errors import UserError
-from judging.trials import in_seeds, sample
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
-from published.numbers import published_numbers
+from core.errors import UserError
+from reproduce.claims.trials import in_seeds, sample
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from reproduce.command import main
 from reproduce.gradient_descent import descent
 from reproduce.gradient_descent.figure import landscape, panels
@@ -36,7 +36,7 @@ from reproduce.gradient_descent.runs import (
     comparisons,
     published,
 )
-from settings.config import compose
+from reproduce.published.numbers import published_numbers
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.gradient_descent.test_weighting import published as weights

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.gradient_descent.figure import panels
 from reproduce.gradient_descent.optimisation import LEARNED, REPRODUCTION, SUMS, effective_tokens
 from reproduce.gradient_descent.runs import OTHERS
-from settings.config import compose
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from bench.config.groups import contenders
 from bench.records.schema import Cost, Curve, RunRecord
 from bench.search.plan import make_plan
 from bench.training.building import build_task
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
 from reproduce.multi_query_recall.runs import FIXED_STATE, LONGER, kind, label, plan
-from settings.groups import contenders
 from tests.bench.records import make_record
-from tests.judging.test_fairness import study
+from tests.reproduce.claims.test_fairness import study
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
 

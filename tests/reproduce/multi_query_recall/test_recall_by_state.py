@@ -9,7 +9,7 @@ import pytest
 
 from bench.records.schema import Cost, RunRecord
 from bench.search.plan import make_plan
-from judging.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
 from reproduce.multi_query_recall.recall_by_state import PATIENT, REPRODUCTION, RULE, SUM
 from tests.bench.records import make_record

@@ -8,7 +8,7 @@ import pytest
 
 from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import multi_query_recall
 from reproduce.multi_query_recall.recall_depth import REPRODUCTION, plan
 from tests.bench.records import make_record

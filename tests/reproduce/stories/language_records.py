@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
-from judging.verdicts import Finding
-from pictures.panels import Picture
+from reproduce.claims.verdicts import Finding
+from reproduce.plotting.panels import Picture
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Reproduction, View
 from reproduce.stories.language import GPT2
 from reproduce.writing import write
-from settings.config import compose
 from tests.bench.records import make_record
 
 LABELS = {"gpt2": "GPT2", "memory_mosaic": "Memory Mosaic", "unigram": "unigram"}

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from ground.statistics import LOSS, Items, difference_interval
-from judging.controls import UNTRAINED
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from core.errors import UserError
+from core.statistics import LOSS, Items, difference_interval
+from reproduce.claims.controls import UNTRAINED
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure8, positions
 from reproduce.stories.context import ROPE

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from bench.config.config import compose
 from bench.records.schema import RunRecord
-from ground.errors import UserError
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from pictures.panels import Picture, Trace
+from core.errors import UserError
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.plotting.panels import Picture, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Reproduction
 from reproduce.stories import figure7, language, table1, table2
@@ -31,7 +32,6 @@ from reproduce.stories.table2 import (
     settings,
     words_of,
 )
-from settings.config import compose
 from tests.reproduce.stories.language_records import (
     facts,
     judge,

@@ -6,18 +6,18 @@ import re
 
 import pytest
 
+from bench.config.config import compose, training_configuration
 from bench.records.schema import RunRecord, Study
 from bench.runs.shelf import training_key
 from bench.search.plan import make_plan
-from ground.errors import UserError
-from ground.files import ROOT
-from judging.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from core.errors import UserError
+from core.files import ROOT
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.prompts import table5
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import figure7, figure8, figure13, language, table2
 from reproduce.stories.language import GPT2, SEARCHED
-from settings.config import compose, training_configuration
 from tests.reproduce.stories.language_records import SEEDS, judge, lost, of_depths, run, without
 
 LAPTOP = "preset=laptop"

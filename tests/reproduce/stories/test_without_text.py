@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ground.errors import OK
+from bench.config import network
+from core.errors import OK
 from reproduce.__main__ import main
-from settings import network
 
 
 @pytest.mark.parametrize("words", [[], ["corpus=tinystories_sample"]])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from ground.progress import silent
+from core.progress import silent
 from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.outer_product import OuterProduct
 from models.memories.trained_linear import TrainedLinear

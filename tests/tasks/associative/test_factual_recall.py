@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ground.progress import silent
+from core.progress import silent
 from models.associative.fact_transformer import FactTransformer
 from models.associative.one_hot_attention import OneHotAttention
 from tasks.factual_recall import FactualRecall

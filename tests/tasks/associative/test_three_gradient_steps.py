@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ground.progress import silent
+from core.progress import silent
 from models.associative.disentangled_attention import DisentangledAttention
 from models.associative.two_layer_attention import TwoLayerAttention
 from tasks.bigram.sequences import Sequences

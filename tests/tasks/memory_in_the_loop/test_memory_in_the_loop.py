@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ground.progress import silent
+from core.progress import silent
 from tasks.memory_in_the_loop import MemoryInTheLoop
 from tasks.memory_in_the_loop.local import LocalModel
 from tasks.memory_in_the_loop.questions import UNKNOWN, Question, read_answer

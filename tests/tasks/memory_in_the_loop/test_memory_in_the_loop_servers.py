@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import torch
 
+from bench.config.config import compose
 from bench.runs.obtain import obtain
 from bench.training.building import build_measurement, model_builder
-from ground.errors import UserError
-from ground.progress import silent
-from settings.config import compose
+from core.errors import UserError
+from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.memory_in_the_loop import MemoryInTheLoop, endpoint

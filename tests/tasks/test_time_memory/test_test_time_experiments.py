@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bench.config.config import compose
 from bench.training.building import build_measurement, model_builder
-from ground.progress import silent
+from core.progress import silent
 from models.memories.interface import Memory
 from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.stored_in_weights import StoredInWeights
-from settings.config import compose
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.test_time_memory.coding import Coding

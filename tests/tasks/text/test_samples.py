@@ -11,8 +11,8 @@ import pytest
 import yaml
 from pyarrow import parquet
 
+from bench.config.config import compose
 from bench.records.named_text import named_text, named_texts, with_named_text
-from settings.config import compose
 from tasks.text.corpora import articles_corpus, stories_corpus
 from tasks.text.errors import TextError
 from tasks.text.preparation import prepare

@@ -1,0 +1,277 @@
+"""Classes from elsewhere, named by their place: ``package.module.Class`` or ``./net.py:Class``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bench.config.card_attributes import card_of_class
+from bench.config.groups import card, choices, model_groups, note_label
+from bench.config.source_files import (
+    class_name,
+    is_of_this_project,
+    load_module,
+    names_file,
+    source_name,
+)
+from core.errors import UserError, place_of
+from core.files import ROOT, working_directory
+from core.seeding import derive_seed, kept_python_generators, seed_python_generators
+
+OURS = ("models", "tasks")  # packages
+
+
+def use_external_model(tree: dict[str, Any], target: str) -> None:
+    """Take the defaults of a model that has no YAML here from its constructor's signature."""
+    model = tree.setdefault("models", {"card": {}})
+    if model.get("_target_") == target:
+        return
+    _check_name(target)
+    attributes = attributes_of(target)
+    if "label" in attributes:
+        _check_label(target, attributes["label"])
+        note_label(class_name(target), attributes["label"])
+    defaults: dict[str, Any] = {}
+    for parameter in _hyperparameters(target):
+        default = None if parameter.default is parameter.empty else parameter.default
+        if default is None or kind_of(default):  # a class or function cannot be set by a word
+            defaults[parameter.name] = default
+    for name, default in {**defaults, **attributes.get("defaults", {})}.items():
+        model.setdefault(name, default)
+    model["_target_"] = target
+    model["card"] = {**model.get("card", {}), **attributes}
+
+
+def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) -> None:
+    """Refuse a model whose constructor wants an argument that nobody gave.
+
+    Args:
+        given: arguments by name.
+        sizes: how many the engine gives before them, by place.
+
+    Raises:
+        UserError: which is missing, and how it is given.
+    """
+    known = _hyperparameters(target)[sizes - 1 :]
+    if given.keys() - {parameter.name for parameter in known}:
+        return  # what it does not take at all comes first, in Python's words
+    for parameter in known:
+        if parameter.default is parameter.empty and given.get(parameter.name) is None:
+            name = parameter.name
+            raise UserError(
+                f"the constructor of '{target}' has no default for {name}: add models.{name}=VALUE"
+            )
+
+
+def attributes_of(target: str) -> dict[str, Any]:
+    """What a class of somebody else says of itself (``card_attributes.py``); nothing for one of
+    this project, which has a card in YAML.
+
+    Raises:
+        UserError: there is no such class, or an attribute is of another kind than it should be.
+    """
+    return {} if source_name(target) in OURS else card_of_class(load_class(target), target)
+
+
+def refuse_other_sequences(target: str, *sizes: Any) -> None:
+    """Refuse a model whose class says that it takes other sequences than the task has.
+
+    Args:
+        sizes: what the engine gives to the constructor; a task of sequences gives one
+            specification, and of memories their widths, of which nothing is said here.
+
+    Raises:
+        UserError: which it takes.
+    """
+    specification: Any = sizes[0] if len(sizes) == 1 else None
+    taken = attributes_of(target).get("sequences")
+    if taken is None or not hasattr(specification, "vocabulary"):
+        return
+    asked = "channels" if specification.vocabulary is None else "tokens"
+    if asked not in taken:
+        of_task = "real vectors (channels)" if asked == "channels" else "tokens"
+        raise UserError(
+            f"'{target}' takes {' and '.join(taken)}, as its attribute sequences says, and this "
+            f"task has {of_task}: choose another task, or another model"
+        )
+
+
+def _check_name(target: str) -> None:
+    """Refuse a class that results would show under the name of a model of this project.
+
+    Raises:
+        UserError: its name is taken.
+    """
+    name = class_name(target)
+    owner = _names_of_models().get(name.casefold())
+    if owner is not None and source_name(target) not in OURS:
+        raise UserError(
+            f"results of '{target}' could not be told from those of the model {owner} of this "
+            f"project: give the class a name of its own, such as My{name}"
+        )
+
+
+def _check_label(target: str, label: str) -> None:
+    """Refuse a class that calls itself as a model of this project is called.
+
+    Raises:
+        UserError: its label is taken.
+    """
+    owner = _names_of_models().get(label.casefold())
+    if owner is not None:
+        raise UserError(
+            f"the attribute label of '{target}' is {label!r}, which is what the model {owner} of "
+            "this project is called: give it another"
+        )
+
+
+def _names_of_models() -> dict[str, str]:
+    """The names and labels of this project's models, in small letters, with the model of each."""
+    owners: dict[str, str] = {}
+    for group in model_groups():
+        for model in choices(group):
+            for text in (model, str(card(group, model).get("label", model))):
+                owners[text.casefold()] = model
+    return owners
+
+
+def _hyperparameters(target: str) -> list[inspect.Parameter]:
+    """What a model's constructor takes after the specification."""
+    try:
+        parameters = list(inspect.signature(load_class(target)).parameters.values())
+    except ValueError:  # a class that is written in C may have none
+        raise UserError(
+            f"'{target}' does not say what its constructor takes: a model is a torch.nn.Module "
+            "that is built as Model(specification, **hyperparameters)"
+        ) from None
+    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def load_class(target: str) -> type:
+    """Import ``package.module.Class`` or ``net.py:Class``. For a class of somebody else's package
+    the working directory is searched too, but last: a file there stands in for no library and no
+    installed package.
+
+    Raises:
+        UserError: no such module or class.
+    """
+    module = _import(target)
+    name = class_name(target)
+    loaded = getattr(module, name, None)
+    if loaded is None:
+        # Only of its own package: what it imported from elsewhere is no model of the user's.
+        package = module.__name__.partition(".")[0]
+        defined = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isclass(value) and value.__module__.partition(".")[0] == package
+        ]
+        close = get_close_matches(name, defined, n=1, cutoff=0)  # the nearest, however far
+        hint = f"the nearest is '{close[0]}'" if close else "it defines none"
+        where = source_name(target) if names_file(target) else f"module '{module.__name__}'"
+        raise UserError(f"{where} has no class '{name}': {hint}{_hidden_here(target)}")
+    if not inspect.isclass(loaded):
+        raise UserError(f"'{target}' is not a class: a model or task is a class")
+    return loaded
+
+
+def _import(target: str) -> ModuleType:
+    """The module that has a class.
+
+    Raises:
+        UserError: it cannot be imported.
+    """
+    if names_file(target):
+        try:
+            with _seeded_for_import():
+                return load_module(target)
+        except UserError:
+            raise
+        except Exception as error:  # whatever the file does while it is imported
+            raise UserError(_stopped(target, error, place_of(error))) from None
+    module_name, _, _ = target.rpartition(".")
+    if not module_name or not all(map(str.isidentifier, target.split("."))):
+        raise UserError(
+            f"'{target}' is no place of a class: give package.module.Class, or FILE.py:Class"
+        )
+    is_ours = source_name(target) in OURS
+    here = str(working_directory())
+    if not is_ours and here not in sys.path:
+        sys.path.append(here)
+    try:
+        if is_ours or module_name in sys.modules:
+            return importlib.import_module(module_name)
+        with _seeded_for_import():
+            return importlib.import_module(module_name)
+    except Exception as error:  # whatever the module does while it is imported
+        raise UserError(_not_imported(target, error)) from None
+
+
+@contextmanager
+def _seeded_for_import() -> Iterator[None]:
+    """A module may draw as it is imported: always the same, whatever was drawn before."""
+    with kept_python_generators():
+        seed_python_generators(derive_seed(0, "import"))
+        yield
+
+
+def _not_imported(target: str, error: Exception) -> str:
+    """Why a class cannot be had: there is no such module, or there is one that stops."""
+    module = target.rpartition(".")[0]
+    missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+    place = place_of(error)
+    if missing or not place:
+        if hidden := _hidden_here(target):
+            return f"cannot import '{target}'{hidden}"
+        return (
+            f"cannot import '{target}' ({error or type(error).__name__}): give "
+            "package.module.Class of a package that is installed, in the working directory, or on "
+            "PYTHONPATH, or a file by its path, ./FILE.py:Class"
+        )
+    return _stopped(target, error, place)
+
+
+def _stopped(target: str, error: Exception, place: str) -> str:
+    message = getattr(error, "msg", None) or error  # of a SyntaxError without its place again
+    where = f"{place}, stops with " if place else ""
+    return (
+        f"cannot import '{target}': {where}{type(error).__name__} ({message}): mend that "
+        "file, or install what it lacks"
+    )
+
+
+def _hidden_here(target: str) -> str:
+    """A clause about a module of the user's that one of this project hides; "" if none is."""
+    top, *rest = target.split(".")[:-1] if not names_file(target) else [""]
+    here = working_directory()
+    if not is_of_this_project(top) or here.resolve() == ROOT:
+        return ""
+    file = here.joinpath(top, *rest).with_suffix(".py")
+    if not file.is_file() and not (here / top).is_dir():
+        return ""
+    name = class_name(target)
+    shown = file.relative_to(here) if file.is_file() else Path(top, "FILE.py")
+    return (
+        f", since '{top}' is the name of a package of this project, which is found before "
+        f"{here / top}: name the file, models=./{shown}:{name}, or give yours another name"
+    )
+
+
+def kind_of(value: Any) -> str | None:
+    """What a setting is, in words of the command line; None for nothing or a class."""
+    if isinstance(value, bool):
+        return "true or false value"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "word"
+    if isinstance(value, list):
+        return "list"
+    return "group of keys" if isinstance(value, dict) else None

@@ -1,0 +1,265 @@
+"""Tasks of other packages and files: ``tasks=package.Task``, ``tasks=./task.py:Task``.
+
+What the YAML file of one of our tasks says is found in the class: the settings in the signature of
+its constructor, and ``card``, ``presets`` and ``sweep`` in attributes of these names. A YAML file
+beside it, called like the class or like its file, says the same and wins. All of that may be left
+out. Results are called by the name of the class.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from yaml import YAMLError
+
+from bench.config.card_attributes import card_of_class
+from bench.config.external import kind_of, load_class
+from bench.config.groups import (
+    PRESETS,
+    add_task_from_outside,
+    card,
+    choices,
+    task_from_outside,
+)
+from bench.config.source_files import class_name, use_named
+from bench.config.yaml_files import read_yaml
+from core.errors import UserError, nearest
+from core.files import write_atomically
+from core.reading import Kind
+
+# Keys of a YAML file that a task from outside may have beside its settings, and as attributes.
+DESCRIBED = ("card", "presets", "protocols", "sweep", "needs", "locations")
+TASKS = "tasks"  # folder of a store: the cards of tasks from outside, one file each
+LONGEST_LABEL = 80
+NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of ground.statistics
+
+# What a preset means for a task that says nothing of it: the sizes of the smaller tasks here.
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "models": {"width": 32, "layers": 2, "heads": 2},
+        "training": {"steps": 200, "batch_size": 32, "lr": 3.0e-3},
+    },
+    "laptop": {
+        "models": {"width": 64, "layers": 2, "heads": 2},
+        "training": {"steps": 2000, "batch_size": 32, "lr": 3.0e-3},
+    },
+    "gpu": {
+        "models": {"width": 256, "layers": 4, "heads": 4},
+        "training": {"steps": 20000, "batch_size": 64, "lr": 1.0e-3},
+    },
+    "paper": {
+        "models": {"width": 512, "layers": 8, "heads": 8},
+        "training": {"steps": 50000, "batch_size": 64, "lr": 1.0e-3},
+    },
+}
+SWEEP: dict[str, Any] = {
+    "models": ["memory_mosaic", "gpt2", "lstm"],
+    "search_space": {"training.lr": [1.0e-3, 3.0e-3]},
+    "n_trials": 2,
+}
+
+
+def use_task_from_outside(word: str) -> str:
+    """Import the class that a word names, and make its settings known under the name of the class.
+
+    Args:
+        word: ``package.module.Task`` or ``FILE.py:Task``.
+
+    Raises:
+        UserError: there is no such class, results could not be told from those of a task of ours,
+            or what it or the file beside it says cannot be used.
+    """
+    if word.endswith(".py"):
+        raise UserError(f"'{word}' names a file, and no class in it: give {word}:CLASS")
+    target = use_named(word)
+    loaded = load_class(target)
+    name = class_name(target)
+    _check_name(name, word)
+    settings = _settings(loaded, word)
+    described = _attributes(loaded)
+    place = _file_beside(loaded)
+    if place is not None:
+        written = _read_yaml(place)
+        for key in written.keys() - {*settings, *DESCRIBED}:
+            hint = nearest(key, [*settings, *DESCRIBED])
+            raise UserError(f"{place} has the key '{key}', which {name} does not take: {hint}")
+        settings |= {key: value for key, value in written.items() if key in settings}
+        described |= {key: value for key, value in written.items() if key in DESCRIBED}
+    presets = {**SIZES, **_mapping(described, "presets", name)}
+    if unknown := sorted(presets.keys() - PRESETS):
+        raise UserError(f"{name} has the preset '{unknown[0]}': {nearest(unknown[0], PRESETS)}")
+    first_line = (inspect.getdoc(loaded) or "").partition("\n")[0]
+    label = card_of_class(loaded, target).get("label", name)
+    usual = {"label": label, "note": first_line, "source": f"{target}, not of this project"}
+    content = {
+        **described,
+        "_target_": target,
+        "card": {**usual, **_mapping(described, "card", name)},
+        "presets": presets,
+        "sweep": {**SWEEP, **_mapping(described, "sweep", name)},
+        **settings,
+    }
+    add_task_from_outside(name, content)
+    return name
+
+
+def _check_name(name: str, word: str) -> None:
+    taken = {text.casefold() for own in choices("tasks") for text in (own, _label(own))}
+    if name.casefold() in taken:
+        raise UserError(
+            f"results of '{word}' could not be told from those of the task {name} of this project: "
+            "give the class a name of its own"
+        )
+
+
+def _label(own: str) -> str:
+    return str(card("tasks", own).get("label", own))
+
+
+def _attributes(loaded: type) -> dict[str, Any]:
+    """What attributes of a class say in the place of a YAML file; of a mapping, keys of a base
+    class that the class itself does not have are taken over."""
+    described: dict[str, Any] = {}
+    for part in reversed(loaded.__mro__):
+        for key in DESCRIBED:
+            value = vars(part).get(key)
+            if isinstance(value, dict):
+                described[key] = {**described.get(key, {}), **copy.deepcopy(value)}
+            elif isinstance(value, list | tuple):
+                described[key] = list(value)
+    return described
+
+
+def _settings(loaded: type, word: str) -> dict[str, Any]:
+    """What the constructor takes, with its defaults."""
+    try:
+        parameters = inspect.signature(loaded).parameters.values()
+    except ValueError:  # a class that is written in C may have none
+        raise UserError(f"'{word}' does not say what its constructor takes") from None
+    settings: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        default = None if parameter.default is parameter.empty else parameter.default
+        plain = list(default) if isinstance(default, tuple) else default
+        if plain is None or kind_of(plain):  # a class or function cannot be set by a word
+            settings[parameter.name] = plain
+    return settings
+
+
+def refuse_missing_settings(given: Mapping[str, Any], target: str) -> None:
+    """Refuse a task whose constructor wants an argument that nobody gave.
+
+    Raises:
+        UserError: which is missing, and how it is given.
+    """
+    for name, parameter in inspect.signature(load_class(target)).parameters.items():
+        takes_any = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not takes_any and given.get(name) is None:
+            raise UserError(
+                f"{class_name(target)} has no default for {name}: add tasks.{name}=VALUE"
+            )
+
+
+def _file_beside(loaded: type) -> Path | None:
+    """The YAML file of a class: of its name, or of that of its file."""
+    source = getattr(sys.modules.get(loaded.__module__), "__file__", None)
+    if source is None:
+        return None
+    path = Path(source)
+    candidates = (path.with_name(f"{loaded.__name__}.yaml"), path.with_suffix(".yaml"))
+    return next((place for place in candidates if place.is_file()), None)
+
+
+def _read_yaml(place: Path) -> dict[str, Any]:
+    try:
+        content = read_yaml(place, resolve=False)
+    except (YAMLError, UnicodeDecodeError) as error:
+        first = str(error).partition("\n")[0]
+        raise UserError(f"{place} is damaged ({first}): mend it") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{place} should hold keys with values, as KEY: VALUE")
+    content.pop("_target_", None)  # the class is the one that was named
+    return {str(key): value for key, value in content.items()}
+
+
+def _mapping(described: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
+    value = described.get(key, {})
+    if not isinstance(value, dict):
+        raise UserError(f"{key} of {name} is {value!r:.60}, and should hold keys with values")
+    return value
+
+
+class _Headline(BaseModel):
+    name: str
+    direction: Literal["maximise", "minimise"]
+    unit: str = ""
+
+
+class StoredCard(BaseModel):
+    """What a board reads of a task from outside; other keys of a card are for our own tasks."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    label: str = Field(min_length=1, max_length=LONGEST_LABEL)
+    note: str = ""
+    source: str = ""
+    headline: _Headline | None = None
+    predictors: list[str] | None = None
+    numbers: dict[NumberKind, list[str]] | None = None
+
+
+CARD = Kind(
+    "card of a task",
+    StoredCard,
+    how="delete it, and give the command of one of the task's runs again to have it anew",
+    most=2**16,
+)
+
+
+def keep_card(name: str, store: Path) -> None:
+    """Write the card of a task from outside into a store, where its board finds it; nothing for a
+    task of ours.
+
+    Raises:
+        UserError: the card holds something else than a card may.
+    """
+    content = task_from_outside(name)
+    if content is None or name in choices("tasks"):
+        return
+    try:
+        card_to_keep = StoredCard.model_validate(content["card"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, ("card", *first["loc"])))
+        raise UserError(f"{place} of the task {name} cannot be used: {first['msg']}") from None
+    text = card_to_keep.model_dump_json(indent=1, exclude_none=True)
+    path = store / TASKS / f"{name}.json"
+    if not path.is_file() or path.read_text("utf-8") != text:
+        write_atomically(path, text.encode())
+
+
+def use_cards_of(store: Path) -> list[UserError]:
+    """Make known which tasks from outside a store has records of, and how they are called. Nothing
+    is imported.
+
+    Returns:
+        What is wrong with each card that cannot be read.
+    """
+    refused = []
+    for path in sorted((store / TASKS).glob("*.json")):
+        if path.stem in choices("tasks") or task_from_outside(path.stem):
+            continue
+        try:
+            stored = CARD.read_json(path)
+        except UserError as error:
+            refused.append(error)
+            continue
+        add_task_from_outside(path.stem, {"card": stored.model_dump(exclude_none=True)})
+    return refused

@@ -1,0 +1,272 @@
+"""What must not satisfy a claim: another model in its place, or the network before its training.
+
+A claim is reproduced only where it holds and its control fails. A control fails where its own rule
+was judged from runs that gave numbers, and is not reproduced: one that was not run proves nothing.
+Nor is it enough that a control has too few runs to pass: it must not pass at ``LEANING`` either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from bench.config.seeded import compose_seeded
+from bench.config.settings import Configuration
+from bench.records.schema import RunRecord
+from bench.search.plan import make_plan
+from core.words import word
+from reproduce.claims.fairness import is_trained
+from reproduce.claims.grammar import Records, Rule
+from reproduce.claims.presets import flat
+from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+
+STEP = "training.steps=1"
+# A control without any effect passes a test for "more than 0" at this level once in ten times.
+LEANING = 0.8
+FEWEST = 3  # seeds of a system by hand, which may have others than the claim
+# What a twin lends to the run in whose place it stands.
+MEASURED = ("outcome", "cause", "headline", "metrics", "per_sequence", "curves", "arrays")
+
+
+def is_twin(record: RunRecord) -> bool:
+    """Whether a record belongs to a control alone: no figure, table or board shows it."""
+    return record.role == "control"
+
+
+def without_twins(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """The records that figures are made of and claims are about."""
+    return [record for record in records if not is_twin(record)]
+
+
+@dataclass(frozen=True)
+class NoControl:
+    """The claim has none, for a reason that its verdict shows."""
+
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """What stands beside the tolerance of a claim."""
+        return f"No control: {self.reason}"
+
+    @property
+    def parts(self) -> tuple[list[Any], Any]:
+        """What it says and what judges it, by which a change of a claim is seen."""
+        return [self.reason], None
+
+    def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
+        """The finding as it is."""
+        return finding
+
+    def configurations(self, *words: Iterable[Sequence[str]]) -> list[Configuration]:
+        """There are no twins."""
+        return []
+
+    def twins(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
+        """There are none."""
+        return []
+
+
+NOTHING_TRAINED = NoControl("no trained network enters it")
+EACH_ITS_OWN = NoControl("every claim names one")  # of a figure: a claim without one is refused
+
+
+@dataclass(frozen=True)
+class Control:
+    """A system by hand that must not satisfy a claim: a model known to lack the property, a
+    context that tells nothing.
+
+    Attributes:
+        label: what it is, in words.
+        rule: the claim's rule put to it.
+    """
+
+    label: str
+    rule: Rule
+
+    @property
+    def text(self) -> str:
+        """What stands beside the tolerance of a claim."""
+        return f"Control: {self.label} must fail"
+
+    @property
+    def parts(self) -> tuple[list[Any], Any]:
+        """What it says and what judges it, by which a change of a claim is seen."""
+        return [self.label, self.rule.text, self.rule.numbers], self.rule.judge
+
+    def judged(self, rule: Rule, records: Records, level: float) -> Finding:
+        """What the test says of the control; ``rule``, the claim's, is put to what is trained."""
+        return self.rule.judge(without_twins(records), level)
+
+    def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
+        """What is left of a reproduced claim: a test that its control passes tells nothing."""
+        if finding.verdict != REPRODUCED:
+            return finding
+        test = partial(self.judged, rule, records)
+        return _beside(finding, self.label, test, level, min(finding.seeds, FEWEST))
+
+
+@dataclass(frozen=True, eq=False)
+class Untrained:
+    """The network before its training: for each run a twin of one step with the same seed, whose
+    numbers stand in the run's place. What was searched stays at the first value of its grid.
+
+    Attributes:
+        keys: task or model -> the words that make a twin of a measurement, which trains by itself.
+            A measurement without any has no twin.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    label: str = "the untrained network"
+
+    def by(self, **keys: str) -> Untrained:
+        """The same with words for measurements, by task or by model, as their steps are called."""
+        return replace(self, keys={**self.keys, **keys})
+
+    @property
+    def text(self) -> str:
+        """What stands beside the tolerance of a claim."""
+        return f"Control: {self.label} must fail"
+
+    @property
+    def parts(self) -> tuple[list[Any], Any]:
+        """What it says and what judges it, by which a change of a claim is seen."""
+        return [self.label, dict(self.keys)], None
+
+    def judged(self, rule: Rule, records: Records, level: float) -> Finding:
+        """What the claim's own test says of the twins, as if they were the runs."""
+        in_place = self.in_place(records)
+        if all(record.role == "baseline" for record in in_place):
+            return Finding(UNDECIDED, "no runs", 0)
+        return rule.judge(in_place, level)
+
+    def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
+        """What is left of a reproduced claim: a test that its control passes tells nothing. A
+        contradiction says where the control contradicts the claim as well, and its numbers: beside
+        them a reader sees whether the network had learned anything."""
+        without = not self.keys and not any(map(is_trained, without_twins(records)))
+        if without:  # nothing that the engine trained has no twin
+            return finding
+        test = partial(self.judged, rule, records)
+        if finding.verdict == REPRODUCED:
+            return _beside(finding, self.label, test, level, finding.seeds)
+        if finding.verdict != CONTRADICTED or (of_control := test(level)).verdict != CONTRADICTED:
+            return finding
+        label = f"{self.label[:1].upper()}{self.label[1:]}"
+        so = f"{finding.evidence}. {label} contradicts it too ({of_control.evidence})"
+        return replace(finding, evidence=so)
+
+    def in_place(self, records: Records) -> list[RunRecord]:
+        """Predictors as they are, and every run that has a twin with what the twin measured: its
+        settings stay, since a rule asks for them. A twin that failed says nothing."""
+        stood_in = []
+        for run, twin in self._pairs(records):
+            if twin is run:
+                stood_in.append(run)
+            elif twin is not None and twin.outcome == "ok":
+                stood_in.append(run.model_copy(update={k: getattr(twin, k) for k in MEASURED}))
+        return stood_in
+
+    def twins(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
+        """Those of a pool that are twins of these runs, sorted by run id."""
+        pairs = self._pairs([*runs, *filter(is_twin, pool)])
+        twin_by_id = {}
+        for run, twin in pairs:
+            if twin is not None and twin is not run:
+                twin_by_id[twin.run_id] = twin
+        return [twin_by_id[run_id] for run_id in sorted(twin_by_id)]
+
+    def _pairs(self, records: Records) -> Iterator[tuple[RunRecord, RunRecord | None]]:
+        """Each run with its twin, if it has one; a predictor is its own."""
+        pool: dict[tuple[str, str, str, int], list[RunRecord]] = defaultdict(list)
+        for record in filter(is_twin, records):
+            pool[_place(record)].append(record)
+        for run in without_twins(records):
+            if run.role == "baseline":
+                yield run, run
+            else:
+                of_run = (twin for twin in pool[_place(run)] if self._is_twin_of(twin, run))
+                yield run, next(of_run, None)
+
+    def _is_twin_of(self, twin: RunRecord, run: RunRecord) -> bool:
+        """Whether they differ in nothing but the length of the training and what was searched."""
+        keys = (word.partition("=")[0] for word in self._words(run.task, run.model))
+        free = {*keys, *(run.study.search_space if run.study else ())}
+        settings, twin_settings = flat(run.config, run.config), flat(twin.config, twin.config)
+        # The words that make the twin of a measurement may change its data.
+        by_itself = bool({run.task, run.model} & self.keys.keys())
+        if run.provenance.data != twin.provenance.data and not by_itself:
+            return False
+        compared = settings.keys() - free
+        return all(twin_settings.get(key) == settings[key] for key in compared)
+
+    def _words(self, task: str, model: str, usual: str = STEP) -> list[str]:
+        return self.keys.get(task, self.keys.get(model, usual)).split()
+
+    def configurations(
+        self, runs: Iterable[Sequence[str]], sweeps: Iterable[Sequence[str]]
+    ) -> list[Configuration]:
+        """The twins of these command lines, each once: of single runs, and of each model of a sweep
+        with as many seeds as its final runs."""
+        configuration_by_run: dict[str, Configuration] = {}
+        for words in runs:
+            configuration_by_run |= self._of(words, swept=False)
+        for words in sweeps:
+            plan = make_plan(words)
+            for entry in plan.entries:
+                if entry.guest:  # no claim judges one
+                    continue
+                first = [word(key, values[0]) for key, values in entry.space.items()]
+                configuration_by_run |= self._of([*entry.words, *first], swept=True)
+        return list(configuration_by_run.values())
+
+    def _of(self, words: Sequence[str], swept: bool) -> dict[str, Configuration]:
+        usual = compose_seeded(words)
+        by_itself = usual.takes is not None
+        short = self._words(usual.task, usual.model, "" if by_itself else STEP)
+        if not short:
+            return {}
+        first = compose_seeded([*words, *short])
+        runs = first.final_runs() if swept else [first]
+        configuration_by_run = {}
+        for run in runs:
+            configuration_by_run[f"{run.task} {run.model} {run.seed} {run.resolved()}"] = run
+        return configuration_by_run
+
+
+UNTRAINED = Untrained()
+AnyControl = Control | Untrained | NoControl
+
+
+def _beside(
+    finding: Finding, label: str, test: Callable[[float], Finding], level: float, seeds: int
+) -> Finding:
+    """What is left of a reproduced claim beside its control, which needs as many seeds.
+
+    Args:
+        test: of the control, at a level.
+    """
+    verdict, of_control = UNDECIDED, test(level)
+    if of_control.verdict == REPRODUCED:
+        so = "holds too, so that the claim tells nothing"
+    elif of_control.verdict == NOT_ASKED:
+        so = f"could not be judged ({of_control.evidence})"
+    elif of_control.seeds == 0:
+        so = "was not run"
+    elif of_control.seeds < seeds:
+        so = f"was run for {of_control.seeds} of {seeds} seeds only"
+    elif of_control.verdict == CONTRADICTED:
+        verdict, so = REPRODUCED, f"fails as it must ({of_control.evidence})"
+    elif test(min(level, LEANING)).verdict == REPRODUCED:
+        so = f"does not surely fail: it would pass at {LEANING:.0%} ({of_control.evidence})"
+    else:
+        verdict, so = REPRODUCED, f"does not pass, as it must not ({of_control.evidence})"
+    evidence = f"{finding.evidence}. The control, {label}, {so}"
+    return replace(finding, verdict=verdict, evidence=evidence)
+
+
+def _place(record: RunRecord) -> tuple[str, str, str, int]:
+    return record.task, record.model, record.preset, record.seed

@@ -1,0 +1,178 @@
+"""``python -m reproduce repeats``: committed runs that are older runs made again.
+
+What a run with the seed, data and settings of an earlier one says was largely known, even where
+changed code gave other numbers, so it confirms no claim, whenever it began.
+``leaderboards/repeats.json`` says of each when the first of its kind began. Git knows the earlier
+ones, whose files are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import AwareDatetime, RootModel
+
+from bench.records.provenance import SECONDS_FOR_GIT
+from bench.records.schema import RunRecord
+from bench.records.store import COMMITTED
+from core.errors import OK, VERIFICATION_FAILED, UserError
+from core.files import ROOT, write_atomically
+from core.reading import Kind
+
+REPEATS = COMMITTED.parent / "repeats.json"
+SECTIONS = ("tasks", "models", "training")
+WITHOUT_EFFECT = {"_target_", "validate_every"}  # on what is trained
+MARK = "commit:"  # before the hash, in what git is asked for
+HELP = """\
+usage: python -m reproduce repeats [update=true]
+
+  whether leaderboards/repeats.json has the committed records that repeat one of before, with the
+  same seed, data and settings (exit code 4 if not): such a run confirms no claim
+  update=true   write them there; `python -m reproduce verdicts update=true` next"""
+
+
+def began(record: RunRecord) -> datetime:
+    """When a run began, or the first that it repeats."""
+    return began_at(record.run_id, record.provenance.started_at)
+
+
+def began_at(run_id: str, started_at: str) -> datetime:
+    """The same of a run that says of itself when it was started."""
+    first = _known(REPEATS, REPEATS.stat().st_mtime_ns) if REPEATS.exists() else {}
+    return first.get(run_id, moment(started_at))
+
+
+def moment(text: str) -> datetime:
+    """The time that ISO 8601 says; without a zone it is UTC."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+class _Table(RootModel[dict[str, AwareDatetime]]):
+    """Run id -> when the first of its kind began."""
+
+
+@lru_cache(maxsize=4)
+def _known(path: Path, _changed: int) -> dict[str, datetime]:
+    return Kind("table of repeats", _Table, "restore it from version control").read_json(path).root
+
+
+def main(words: Sequence[str]) -> int:
+    """Compare the file with git, or write it. Exit code 4: compared, and a repeat is missing."""
+    if list(words) not in ([], ["update=true"]):
+        raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
+    start_by_run = repeats(ROOT)
+    content = json.dumps(start_by_run, indent=0, sort_keys=True) + "\n"
+    if start_by_run is None:
+        print(f"git does not know here what was removed: {REPEATS.name} was not compared")
+    elif REPEATS.exists() and REPEATS.read_text() == content:
+        print(f"{REPEATS.name} holds all {len(start_by_run)} repeats")
+    elif words:
+        write_atomically(REPEATS, content.encode())
+        print(f"{REPEATS.name} holds {len(start_by_run)} repeats now")
+    else:
+        raise UserError(
+            f"{REPEATS.name} does not hold the {len(start_by_run)} repeats that git knows: "
+            "`python -m reproduce repeats update=true` writes them",
+            VERIFICATION_FAILED,
+        )
+    return OK
+
+
+def repeats(root: Path) -> dict[str, str] | None:
+    """Run id -> when the first run of its kind began, of all records of a checkout that repeat one
+    that is there, or was before. None where git does not know all that was there before.
+
+    Settings that only one of the two has are not compared: code that was added has more of them.
+    """
+    folder = COMMITTED.relative_to(ROOT)
+    try:
+        if _git(root, "rev-parse", "--is-shallow-repository") != b"false\n":
+            return None
+        before = [json.loads(content) for content in set(_before(root, folder))]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    committed = [json.loads(path.read_text()) for path in (root / folder).rglob("*.json")]
+    alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in (*before, *committed):
+        alike[_kind(record)].append(record)
+    start_by_run = {}
+    for repeat in committed:
+        first = min(
+            _start(older) for older in alike[_kind(repeat)] if _same_settings(repeat, older)
+        )
+        if first < _start(repeat):
+            start_by_run[repeat["run_id"]] = first
+    return start_by_run
+
+
+def _start(record: Mapping[str, Any]) -> str:
+    return moment(record["provenance"]["started_at"]).astimezone(UTC).isoformat()
+
+
+def _kind(record: Mapping[str, Any]) -> str:
+    """Of what a run is, but for its settings."""
+    parts = (record.get(key) for key in ("task", "model", "preset", "seed", "label"))
+    return json.dumps([record["provenance"]["data"], *parts], sort_keys=True)
+
+
+def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    for section in SECTIONS:
+        settings = one["config"].get(section) or {}
+        others = other["config"].get(section) or {}
+        # A setting of newer code is in one of them alone, and says nothing of the other.
+        compared = (settings.keys() & others.keys()) - WITHOUT_EFFECT
+        if any(settings[key] != others[key] for key in compared):
+            return False
+    return True
+
+
+def _before(root: Path, folder: Path) -> list[bytes]:
+    """Every record that a commit, or what is not committed yet, removed or wrote anew: as it was
+    before that."""
+    names = ("--no-renames", "--diff-filter=DM", "--name-only", "-z")
+    # All history: without the word, git leaves out what a merged branch removed.
+    log = _git(root, "log", "--full-history", *names, f"--format={MARK}%H", "--", str(folder))
+    commit, asked = "", []
+    for text in log.decode().split("\0"):
+        mark, has_commit, rest = text.strip().partition(MARK)
+        if has_commit:
+            commit = rest
+        elif mark.endswith(".json"):
+            asked.append(f"{commit}^:{mark}")
+    now = _git(root, "diff", *names, "HEAD", "--", str(folder)).decode().split("\0")
+    return _contents(root, [*asked, *(f"HEAD:{path}" for path in now if path.endswith(".json"))])
+
+
+def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
+    """The blobs of these names; what is none, as the parent of a first commit, is left out."""
+    answer = _git(root, "cat-file", "--batch", given="\n".join(asked).encode())
+    place, blobs = 0, []
+    while place < len(answer):
+        end = answer.index(b"\n", place)
+        head = answer[place:end]
+        place = end + 1
+        if not head.endswith(b" missing"):
+            size = int(head.rsplit(b" ", 1)[1])
+            blobs.append(answer[place : place + size])
+            place += size + 1
+    return blobs
+
+
+def _git(root: Path, *words: str, given: bytes = b"") -> bytes:
+    """What git says of this checkout, whatever its user has set."""
+    usual = ("-c", "log.showSignature=false", "-c", "diff.relative=false")
+    return subprocess.run(
+        ["git", "-C", str(root), *usual, *words],
+        input=given,
+        capture_output=True,
+        check=True,
+        timeout=SECONDS_FOR_GIT,
+    ).stdout

@@ -1,0 +1,32 @@
+"""Verdicts from Python: ``from bench import judge, Runs, Number, above, within``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.records.schema import RunRecord
+from core.statistics import LEVEL
+from reproduce.claims.grammar import Rule
+from reproduce.claims.verdicts import Finding
+
+
+def judge(rule: Rule, records: Sequence[RunRecord], level: float = LEVEL) -> Finding:
+    """What runs say about a claim, by the test that judges the published ones.
+
+    Args:
+        rule: from :func:`.grammar.within` or :func:`.grammar.above`, or another word
+            of that module.
+        records: among which the rule finds its runs.
+        level: of the interval that decides; 0.95 as everywhere.
+
+    Returns:
+        ``verdict`` ("reproduced", "contradicted" or "not enough evidence"), ``evidence`` in words,
+        ``seeds``, and ``seeds_needed`` to settle an open one.
+
+    Example::
+
+        accuracy = Number("accuracy", "accuracy")
+        mosaic, gpt2 = Runs("Mosaic", model="memory_mosaic"), Runs("GPT2", model="gpt2")
+        judge(above(accuracy.of(mosaic), accuracy.of(gpt2), by=0.1), records).verdict
+    """
+    return rule.judge(records, level)

@@ -1,0 +1,161 @@
+"""What the command says: the plan, the open claims, and what was decided."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.records.report import table_of
+from bench.records.schema import RunRecord
+from bench.records.store import Store
+from core.places import shown
+from core.progress import duration
+from core.screen import console
+from reproduce.claims.claims import ClaimResult
+from reproduce.planning.cost import GPU_RATE, Cost
+from reproduce.planning.experiments import Experiment
+from reproduce.planning.survey import Review, Step, Survey
+
+RATES = (
+    "time: of training alone on one core, by the seconds that records took; a range where no "
+    f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
+    "one H200 came to that with nine small trainings at once."
+)
+# Where nothing is trained, texts are counted, which no record times. Measured by hand: table 1 with
+# 19.6 MB of TinyStories takes 5.1 CPU-seconds, the start of the program included.
+COUNTING = "to count two gigabytes of text, as the paper's corpora have, some 0.15 core-hours"
+
+
+def print_plan(
+    survey: Survey,
+    steps: Sequence[Step],
+    found: Sequence[Experiment],
+    workers: int,
+    hours: float | None,
+) -> None:
+    """What would run in which order, what is served, and what decides the rest."""
+    screen = console()
+    table = table_of(
+        ["", "run", "sources of the estimate"], ["verdicts", "runs", "core time", "until"]
+    )
+    until = 0.0
+    for number, step in enumerate(steps, 1):
+        until += step.cost.seconds / max(1, workers)
+        over = "" if hours is None or until <= hours * 3600 else " (beyond hours=)"
+        table.add_row(
+            str(number),
+            step.candidate.shown,
+            _sources(step.cost),
+            str(len(step.claims)),
+            f"{step.runs:,}",
+            _time(step.cost),
+            duration(until) + over,
+        )
+    if steps:
+        screen.print(
+            f"preset {survey.preset}: most verdicts an hour first, {max(1, workers)} at a time"
+        )
+        screen.print(table)
+    else:
+        screen.print(f"preset {survey.preset}: no run of a plan would decide anything more")
+    for line in map(_served, survey.reviews.values()):
+        if line:
+            screen.print(line, soft_wrap=True)
+    print_experiments(found)
+    if survey.device_like is not None:
+        _print_elsewhere(survey, steps)
+        return
+    screen.print(RATES, soft_wrap=True)
+
+
+def _print_elsewhere(survey: Survey, steps: Sequence[Step]) -> None:
+    """Of the whole plan on another device: what it takes with how many of them."""
+    from bench.search.forecast import forecaster_of
+    from bench.search.forecast_table import print_assumptions, print_timeline
+    from reproduce.planning.elsewhere import chains
+
+    device = forecaster_of(str(survey.device_like)).device
+    runs = [run for step in steps for run in step.candidate.runs]
+    print_timeline(chains(runs, survey.speeds), device)
+    print_assumptions(device, "float32")
+    console().print(
+        "predictors and measurements are as on this machine; core time, core-hours and GPU-hours "
+        f"above are hours on {device.label}",
+        soft_wrap=True,
+    )
+
+
+def print_experiments(experiments: Sequence[Experiment]) -> None:
+    """Which run would decide each open claim, and what it costs."""
+    if not experiments:
+        return
+    screen = console()
+    table = table_of(["figure", "claim", "verdict", "what would decide it"], ["cost"])
+    for one in experiments:
+        cost = "" if one.cost is None else in_hours(one.cost, one.on_gpu)
+        what = ", ".join(filter(None, (one.words, one.closed))) or f"no plan: {one.why}"
+        table.add_row(one.figure, one.claim, one.verdict, what, cost)
+    screen.print("\nwhat would decide each open claim: python -m reproduce …")
+    screen.print(table)
+
+
+def print_decided(
+    before: dict[tuple[str, str], str], after: dict[tuple[str, str], str]
+) -> list[tuple[str, str]]:
+    """The claims whose verdict is another now, old -> new."""
+    changed = [claim for claim, verdict in after.items() if before.get(claim) != verdict]
+    for figure, claim in changed:
+        print(f"  {figure}, {claim}: {before[figure, claim]} -> {after[figure, claim]}", flush=True)
+    return changed
+
+
+def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
+    """One command line that proposes the new records for the committed board."""
+    if not records:
+        return
+    folders = Store(store)
+    paths = sorted(shown(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
+    command = shlex.join(["python", "-m", "leaderboards.add", *paths])
+    judge = "python -m reproduce verdicts update=true && python -m leaderboards.build"
+    print(f"their {len(paths)} records are committed by:\n  {command}\n  {judge}")
+
+
+def _served(review: Review) -> str:
+    """A line about a reproduction whose runs are all there, or whose records do not fit."""
+    if review.note:
+        return f"{review.figure}: judged by its plan's runs alone, since {review.note}"
+    if not review.open or review.missing:
+        return ""
+    names = ", ".join(result.claim.name + _needs(review, result) for result in review.open)
+    return f"{review.figure}: served, nothing to run; open: {names}"
+
+
+def _needs(review: Review, result: ClaimResult) -> str:
+    if review.decision(result.claim):
+        return " (closed by decision)"
+    seeds = result.finding.seeds_needed
+    return f" ({seeds} seeds)" if seeds else ""
+
+
+def _time(cost: Cost) -> str:
+    spread = cost.sources and cost.high > 0
+    between = f" ({duration(cost.low)} to {duration(cost.high)})" if spread else ""
+    return f"{duration(cost.seconds)}{between}"
+
+
+def in_hours(cost: Cost, on_gpu: bool) -> str:
+    """A cost in core-hours or GPU-hours, with its range where it is estimated."""
+    if not cost.seconds:
+        return f"0 core-hours of training; {COUNTING}"
+    unit = "GPU-hours" if on_gpu else "core-hours"
+    low, high = (f"{seconds / 3600:.3g}" for seconds in (cost.low, cost.high))
+    between = f" ({low} to {high}, estimate)" if cost.sources else ""
+    return f"{cost.seconds / 3600:.3g} {unit}{between}"
+
+
+def _sources(cost: Cost) -> str:
+    if not cost.sources:
+        return "measured" if cost.seconds else "shared with those above"
+    more = f" and {len(cost.sources) - 1} more" if len(cost.sources) > 1 else ""
+    return f"{cost.sources[0]}{more}"

@@ -1,0 +1,100 @@
+"""What would decide each claim that is open or not asked: runs that this preset's plan misses, more
+seeds, or a larger preset whose plan has runs for it that this one has not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.runs.shelf import training_key
+from reproduce.claims.claims import Claim, ClaimResult
+from reproduce.claims.verdicts import NOT_ASKED
+from reproduce.planned import PlannedRun, missing
+from reproduce.planning.cost import GPU_PRESETS, Cost
+from reproduce.planning.reading import chosen_by, reads_more
+from reproduce.planning.survey import OPEN, PRESETS, Review, Survey
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What would decide an open claim.
+
+    Attributes:
+        words: of ``python -m reproduce``; empty where no plan of the project decides it.
+        cost: in core-seconds, or GPU-seconds where ``on_gpu``, of training alone: 0 where nothing
+            is trained; None where there are no words.
+        why: what stands open, in the words of the verdict.
+        closed: by which decision the claim gets no more seeds here; the words are then those of a
+            repetition by others.
+    """
+
+    figure: str
+    claim: str
+    verdict: str
+    words: str
+    cost: Cost | None
+    on_gpu: bool
+    why: str
+    closed: str = ""
+
+
+def experiments(survey: Survey) -> list[Experiment]:
+    """One for each claim that is open or not asked."""
+    return [
+        _experiment(survey, review, result)
+        for review in survey.reviews.values()
+        for result in review.results
+        if result.finding.verdict in OPEN
+    ]
+
+
+def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Experiment:
+    figure, claim, finding = review.figure, result.claim, result.finding
+    own = [c for c in survey.candidates if c.figure == figure and claim.name in c.claims]
+    preset = survey.preset if own else _elsewhere(survey, review, result)
+    words, closed, cost, trains = "", "", None, False
+    decision = review.decision(claim) if not preset else None
+    if preset or decision:
+        again = f" seeds={decision.repeated}" if decision else ""
+        preset = preset or survey.preset
+        runs = own[0].runs if own else missing(_runs_at(survey, figure, preset, claim, again))
+        trains = any(run.role != "baseline" for run in runs)
+        paid = survey.shelf.weights if own else ()
+        cost = survey.speeds.together(runs, paid) if trains else Cost()
+        words = f"{own[0].shown if own else f'{figure} preset={preset}{again}'} {claim.asked_with}"
+    if decision:
+        place = "reproduce/claims/history.yaml"
+        closed = f"by others; closed here by decision ({place}: {decision.decision})"
+    given = (words.rstrip(), cost, trains and preset in GPU_PRESETS, finding.evidence, closed)
+    return Experiment(figure, claim.name, finding.verdict, *given)
+
+
+def _elsewhere(survey: Survey, review: Review, result: ClaimResult) -> str:
+    """The preset that asks a claim which is not asked here, or the next larger one that has more
+    runs for an open one; empty where there is none."""
+    if result.finding.verdict == NOT_ASKED:
+        at = result.finding.asked_at
+        return at if at != survey.preset or not review.asks(result.claim) else ""
+    larger = PRESETS[PRESETS.index(survey.preset) + 1 :]
+    return next((one for one in larger if _adds(survey, review, result.claim, one)), "")
+
+
+def _adds(survey: Survey, review: Review, claim: Claim, preset: str) -> bool:
+    """Whether a preset's plan has runs for a claim that the review's has not: of other settings, or
+    more seeds. The same ones again would leave open what they have left open."""
+    here = set(map(_setting_and_seed, review.runs))
+    runs = _runs_at(survey, review.figure, preset, claim)
+    old = [run for run in runs if _setting_and_seed(run) in here]
+    return reads_more(claim, review.reproduction, review.judged, runs, old)
+
+
+def _setting_and_seed(run: PlannedRun) -> str:
+    """Equal for runs that differ in nothing but the preset."""
+    return training_key(run.configuration.resolved(), run.configuration.seed)
+
+
+def _runs_at(
+    survey: Survey, figure: str, preset: str, claim: Claim, more: str = ""
+) -> list[PlannedRun]:
+    """The runs of a figure's plan at a preset, with the words of a claim and ``more``."""
+    own = [word for word in survey.words[figure] if not word.startswith("preset=")]
+    return survey.runs_of(figure, [*own, f"preset={preset}", *chosen_by(claim), *more.split()])

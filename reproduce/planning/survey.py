@@ -1,0 +1,319 @@
+"""What is open at a preset, what would decide it, and in which order: most verdicts an hour first.
+
+The survey reads records and configurations alone. It makes no data, no step and no connection.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bench.records.identity import one_of_each
+from bench.records.store import Store
+from bench.runs.shelf import Shelf
+from core.errors import UserError
+from reproduce.claims.claims import Claim, ClaimResult, Closed
+from reproduce.claims.controls import is_twin, without_twins
+from reproduce.claims.grammar import Records
+from reproduce.claims.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.obtaining import refuse_two_settings
+from reproduce.planned import PlannedRun, missing, planned
+from reproduce.planning.cost import Cost, Speeds
+from reproduce.planning.reading import chosen_by, reads
+from reproduce.reproduction import Reproduction
+from reproduce.request import Request
+
+PRESETS = ("smoke", "laptop", "gpu", "paper")  # each larger than the one before
+OPEN = (UNDECIDED, NOT_ASKED)
+A_MOMENT = 1.0  # seconds: what costs nothing is put in order by the verdicts it brings
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Runs that would decide claims of one reproduction.
+
+    Attributes:
+        words: of ``python -m reproduce``, beside the figure's name.
+        runs: those that have no record yet.
+        claims: names of the claims that they may decide.
+    """
+
+    figure: str
+    words: tuple[str, ...]
+    runs: tuple[PlannedRun, ...]
+    claims: frozenset[str]
+
+    @property
+    def shown(self) -> str:
+        """The command's words, without those about where and how it runs."""
+        own = ("preset=", "seeds=")
+        return " ".join([self.figure, *(w for w in self.words if w.startswith(own))])
+
+
+@dataclass(frozen=True)
+class Step:
+    """A candidate in its place: what it adds to those before it.
+
+    Attributes:
+        claims: that none before it decides.
+        runs: how many none before it makes.
+    """
+
+    candidate: Candidate
+    claims: tuple[str, ...]
+    runs: int
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Review:
+    """One reproduction at one preset: its verdicts by the records at hand, and its plan's runs.
+
+    Attributes:
+        judged: the records that the verdicts are by, twins of runs included.
+        note: why records of the store could not be judged with the committed ones.
+        committed: claims that the committed records decide by themselves.
+    """
+
+    figure: str
+    reproduction: Reproduction
+    request: Request
+    results: tuple[ClaimResult, ...]
+    runs: tuple[PlannedRun, ...]
+    judged: Records = ()
+    note: str = ""
+    committed: frozenset[str] = frozenset()
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Claim -> verdict; none is decided before all runs are there."""
+        waiting = {result.claim.name for result in self.open}
+        found = {result.claim.name: result.finding.verdict for result in self.results}
+        return {n: v if v in OPEN or n not in waiting else UNDECIDED for n, v in found.items()}
+
+    @property
+    def open(self) -> list[ClaimResult]:
+        """Claims without a decided verdict that the preset itself asks. A part of the runs decides
+        nothing: who stops at the first decision finds some that fall by chance."""
+        preset = self.request.view.preset
+        # What a smaller preset asks too has no runs at this one: they are not made yet.
+        here = ("", *PRESETS[: PRESETS.index(preset) + 1])
+
+        def is_open(result: ClaimResult) -> bool:
+            finding = result.finding
+            if finding.verdict == NOT_ASKED:
+                return finding.asked_at in here
+            partly = bool(self.missing) and result.claim.name not in self.committed
+            return partly or finding.verdict == UNDECIDED
+
+        return [result for result in self.results if is_open(result)]
+
+    @cached_property
+    def missing(self) -> list[PlannedRun]:
+        """Runs of the plan without a record."""
+        return missing(self.runs)
+
+    def asks(self, claim: Claim) -> bool:
+        """Whether the request has the words without which its runs say nothing of a claim."""
+        return all(f"tasks.{word}" in self.request.passed_on for word in chosen_by(claim))
+
+    def decision(self, claim: Claim) -> Closed | None:
+        """By which a claim gets no more seeds at this preset."""
+        return (claim.closed or {}).get(self.request.view.preset)
+
+    def may_decide(self, result: ClaimResult) -> bool:
+        """Whether a run that is missing can decide an open claim. Of one that was judged and stayed
+        open these are runs of the tasks that it was judged by, since those of another size or
+        corpus are rows of other claims, and of the models that it reads; and controls only where it
+        lacks nothing else."""
+        finding = result.finding
+        if finding.verdict != UNDECIDED or not finding.seeds:
+            return bool(self.missing)
+        known = {_of_task(record.config["tasks"]) for record in self.judged}
+        own = [
+            one for one in self.missing if _of_task(one.configuration.resolved()["tasks"]) in known
+        ]
+        runs = [one for one in own if one.role not in ("control", "baseline")]
+        if runs and reads(result, self.reproduction, self.judged, runs):
+            return True
+        alone = replace(result.claim, control=None).judge(self.judged)
+        return bool(own) and alone.finding.verdict == REPRODUCED
+
+
+class Survey:
+    """All reproductions at one preset by the records at hand when it was made.
+
+    Args:
+        words: for every reproduction, by its name; ``preset=`` and ``store=`` among them.
+        device_like: what runs cost is estimated for this device; None is by records of this one's.
+    """
+
+    def __init__(
+        self,
+        reproductions: Mapping[str, Reproduction],
+        words: Mapping[str, Sequence[str]],
+        preset: str,
+        store: Path,
+        device_like: str | None = None,
+    ) -> None:
+        self._reproductions, self.words = reproductions, words
+        self.preset, self.store, self.device_like = preset, store, device_like
+        self.shelf = Shelf(preset, Store(store))
+        gc.freeze()  # records are kept to the end: the collector need not walk them again
+        self.speeds = Speeds(self.shelf.every)
+        if device_like is not None:  # it takes torch to import
+            from reproduce.planning.elsewhere import SpeedsElsewhere
+
+            self.speeds = SpeedsElsewhere(self.shelf.every, device_like)
+        self._shelves = {preset: self.shelf}
+        self._runs: dict[tuple[str, ...], list[PlannedRun]] = {}
+        self.reviews = {name: self._review(name) for name in reproductions}
+
+    def _review(self, name: str) -> Review:
+        reproduction = self._reproductions[name]
+        request = Request.read(self.words[name], name, reproduction)
+        changed = bool(request.view.overrides)
+        judged = _chosen(reproduction, self.shelf.committed)
+        results = () if changed else _judged(reproduction, judged)
+        decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
+        has_local = self._draws_on_local(reproduction)
+        if results and len(decided) == len(results) and not has_local:
+            return Review(name, reproduction, request, results, ())  # its plan is not looked at
+        runs = tuple(planned(request.plan(reproduction), self.shelf, reproduction.control))
+        note = ""
+        if changed or has_local:
+            judged, note = self._with_local(reproduction, runs, changed)
+            results = _judged(reproduction, judged)
+        return Review(name, reproduction, request, results, runs, judged, note, decided)
+
+    def _draws_on_local(self, reproduction: Reproduction) -> bool:
+        """Whether a record of the store belongs to it, beside those that are committed or in the
+        place of one."""
+        own = set(map(id, self.shelf.local))
+        every = [*self.shelf.committed, *self.shelf.local]
+        return bool(own) and any(id(one) in own for one in _chosen(reproduction, every))
+
+    def _with_local(
+        self, reproduction: Reproduction, runs: Sequence[PlannedRun], changed: bool
+    ) -> tuple[Records, str]:
+        """What is committed and what the store has of the plan, any seed of it; and why only the
+        plan's runs, where they do not fit what is committed.
+
+        Args:
+            changed: other settings than those of the preset, which the committed runs have.
+        """
+        names = {name for run in runs for name in run.identities}
+        every = [*self.shelf.committed, *self.shelf.local]
+        of_plan = [record for record in every if record.identity in names]
+        if changed:
+            return _chosen(reproduction, one_of_each(of_plan)), ""
+        both = one_of_each([*self.shelf.committed, *of_plan])
+        try:
+            refuse_two_settings(reproduction.select(without_twins(both)), reproduction.variant)
+        except UserError as error:
+            return _chosen(reproduction, one_of_each(of_plan)), str(error)
+        return _chosen(reproduction, both), ""
+
+    @property
+    def verdicts(self) -> dict[tuple[str, str], str]:
+        """Figure and claim -> verdict."""
+        return {
+            (name, claim): verdict
+            for name, review in self.reviews.items()
+            for claim, verdict in review.verdicts.items()
+        }
+
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        """For each reproduction with open claims the runs that its plan misses; where none is
+        missing, as many further seeds as would settle a claim, once."""
+        return [one for review in self.reviews.values() for one in self._candidates(review)]
+
+    def _candidates(self, review: Review) -> list[Candidate]:
+        words = tuple(self.words[review.figure])
+        found = []
+        asked = [result for result in review.open if review.asks(result.claim)]
+        decided = frozenset(r.claim.name for r in asked if review.may_decide(r))
+        if decided:
+            found.append(Candidate(review.figure, words, tuple(review.missing), decided))
+        left = [r for r in asked if r.claim.name not in decided and not review.decision(r.claim)]
+        if not left or self._was_extended(review):
+            return found
+        needed = {r.claim.name: r.finding.seeds_needed for r in left}
+        for seeds in sorted({number for number in needed.values() if number is not None}):
+            more = (*words, f"seeds={seeds}")
+            runs = missing(self.runs_of(review.figure, more))
+            settled = {n for n, number in needed.items() if number and number <= seeds}
+            found.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
+        return found
+
+    def _was_extended(self, review: Review) -> bool:
+        """Whether a reproduction has more seeds than its plan already. Who adds seeds until a claim
+        falls finds some that fall by chance, so they are added once."""
+        names = {name for run in review.runs for name in run.identities}
+        last = max(run.configuration.seed for run in review.runs)
+        known = [*self.shelf.committed, *self.shelf.local]
+        return any(record.identity in names and record.seed > last for record in known)
+
+    def runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
+        """The runs of a reproduction with other words than those of the survey."""
+        key = (figure, *words)
+        if key not in self._runs:
+            self._runs[key] = self._runs_of(figure, words)
+        return self._runs[key]
+
+    def _runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
+        reproduction = self._reproductions[figure]
+        request = Request.read(words, figure, reproduction)
+        preset = request.view.preset
+        if preset not in self._shelves:
+            self._shelves[preset] = Shelf(preset, Store(self.store))
+        shelf = self._shelves[preset]
+        return planned(request.plan(reproduction), shelf, reproduction.control)
+
+
+def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
+    """The candidates by verdicts an hour, the most first. What one decides or trains is neither
+    counted nor paid again in those after it."""
+    left, steps = list(candidates), []
+    paid, made, decided = set(survey.shelf.weights), set[str](), set[tuple[str, str]]()
+
+    def step(one: Candidate) -> Step:
+        claims = tuple(sorted(c for c in one.claims if (one.figure, c) not in decided))
+        runs = [run for run in one.runs if run.key not in made]
+        return Step(one, claims, len(runs), survey.speeds.together(runs, paid))
+
+    def rank(one: Step) -> tuple[float, float, str]:
+        seconds = max(one.cost.seconds, A_MOMENT)
+        return -len(one.claims) / seconds, seconds, one.candidate.shown
+
+    while left:
+        best = min((step(one) for one in left), key=rank)
+        left.remove(best.candidate)
+        paid |= {run.training for run in best.candidate.runs}
+        made |= {run.key for run in best.candidate.runs}
+        decided |= {(best.candidate.figure, claim) for claim in best.claims}
+        if best.claims:
+            steps.append(best)
+    return steps
+
+
+def _chosen(reproduction: Reproduction, records: Records) -> Records:
+    """Those of some records that belong to a reproduction, and the twins of its controls."""
+    found = reproduction.select(without_twins(records))
+    return [*found, *reproduction.control.twins(found, filter(is_twin, records))]
+
+
+def _judged(reproduction: Reproduction, chosen: Records) -> tuple[ClaimResult, ...]:
+    return tuple(claim.judge(chosen) for claim in reproduction.claims)
+
+
+def _of_task(settings: Mapping[str, Any]) -> str:
+    """Equal for tasks that differ in nothing but the seed of their data."""
+    own = {key: value for key, value in settings.items() if key != "data_seed"}
+    return json.dumps(own, sort_keys=True)

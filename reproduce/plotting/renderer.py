@@ -1,0 +1,223 @@
+"""The renderer: a picture becomes a matplotlib figure, by the style sheet alone.
+
+Example: ``images(picture, salt="figure9")["png"]`` are the bytes of the file; equal pictures give
+equal bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from core.escaping import drawing
+from reproduce.plotting.marks import Canvas, legend_entries
+from reproduce.plotting.panels import Panel, Picture, Remark, Row
+from reproduce.plotting.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexadecimal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+LINE = 0.17  # inches, of a line of text in the frame
+LETTER = 0.052  # inches, of a letter of a tick
+
+
+def images(picture: Picture, salt: str) -> dict[str, bytes]:
+    """The picture as PNG and SVG, without dates and random names: equal pictures, equal bytes."""
+    return saved(render(picture), salt)
+
+
+def saved(figure: Figure, salt: str) -> dict[str, bytes]:
+    """The bytes of a drawn figure, by the ending of their file."""
+    from matplotlib import rc_context
+
+    found = {}
+    with rc_context({"svg.hashsalt": salt}):
+        for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=ending, dpi=160, metadata=metadata)
+            found[ending] = buffer.getvalue()
+    return {**found, "svg": _CLIPS.sub(_in_order(), found["svg"])}
+
+
+# The layout's solver leaves noise in the last digits of positions, of which matplotlib makes the
+# names of clips in an SVG: they are named by the order in which they come instead.
+_CLIPS = re.compile(rb"(?<=[#\"])p[0-9a-f]{10}(?=[\")])")
+
+
+def _in_order() -> Callable[[re.Match[bytes]], bytes]:
+    names: dict[bytes, bytes] = {}
+    return lambda found: names.setdefault(found[0], b"clip%d" % len(names))
+
+
+def render(picture: Picture) -> Figure:
+    """The picture drawn, without global state; its texts are drawn as they are."""
+    from matplotlib.figure import Figure
+
+    picture = _as_drawn(picture)
+
+    head = 0.38 + LINE * (bool(picture.subtitle) + bool(picture.note))
+    foot = LINE * len(picture.foot) + 0.05 * bool(picture.foot)
+    handles = _shared_entries(picture)
+    below = foot + LINE * -(-len(handles) // picture.columns) + 0.1 * bool(handles)
+    height = head + below + sum(row.height for row in picture.rows)
+    figure = Figure(figsize=(picture.width, height), facecolor="white")
+    rect = (0, below / height, 1, 1 - (below + head) / height)
+    figure.set_layout_engine("constrained", rect=rect)  # first: colour bars depend on it
+    _frame(figure, picture, foot)
+    _rows(figure, picture)
+    if handles:
+        look: dict[str, Any] = {"fontsize": SMALL, "frameon": False, "handlelength": 3}
+        look |= {"ncols": picture.columns, "borderaxespad": 0.0}
+        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, foot / height)}
+        figure.legend(handles=handles, **place, **look)
+    _settle(figure)
+    return figure
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the axes out once, at places without the noise that the solver leaves in the last digits:
+    it depends on where objects lie in memory, and would be in the bytes of an SVG."""
+    from matplotlib import rc_context
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()
+    # None, not "none": for one that does nothing each file would be drawn twice.
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
+    for axes in figure.axes:
+        axes.set_position(Bbox(axes.get_position().get_points().round(6)))
+
+
+def _as_drawn(part: Any) -> Any:
+    """A picture, or a part of one, with every text as matplotlib takes it."""
+    if isinstance(part, str):
+        return drawing(part)
+    if isinstance(part, (tuple, list)):
+        return tuple(map(_as_drawn, part))
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{f.name: _as_drawn(getattr(part, f.name)) for f in fields(part)})
+    return part
+
+
+def _shared_entries(picture: Picture) -> list[Line2D]:
+    """The entries of the legend below all panels, each text once."""
+    if not picture.legend:
+        return []
+    found = [entry for panel in picture.panels for entry in legend_entries(panel)]
+    return list({entry.get_label(): entry for entry in reversed(found)}.values())[::-1]
+
+
+def _frame(figure: Figure, picture: Picture, foot: float) -> None:
+    """Title, what was measured, and at the foot the runs that failed."""
+    height = figure.get_figheight()
+    left: dict[str, Any] = {"x": 0.01, "ha": "left", "va": "top"}
+    figure.text(y=1 - 0.1 / height, s=picture.title, fontsize=TITLE, weight="bold", **left)
+    for number, text in enumerate(filter(None, (picture.subtitle, picture.note))):
+        y = 1 - (0.33 + LINE * number) / height
+        figure.text(y=y, s=text, fontsize=LABEL, color=PALETTE["grey"], **left)
+    for number, clause in enumerate(picture.foot):
+        y = (foot - LINE * number) / height
+        look: dict[str, Any] = {"fontsize": SMALL, "color": PALETTE["vermillion"]}
+        figure.text(y=y, s=f"✗ {clause}", **look, **left)
+
+
+def _rows(figure: Figure, picture: Picture) -> None:
+    """Rows of one shape stand in one grid, so that their axes are in line; others do not."""
+    rows = [row for row in picture.rows if row.panels]
+    if not rows:
+        return
+    heights = [row.height for row in rows]
+    if len({(len(row.panels), tuple(row.widths)) for row in rows}) == 1:
+        sizes: dict[str, Any] = {"height_ratios": heights, "width_ratios": rows[0].widths or None}
+        grid = figure.subplots(len(rows), len(rows[0].panels), squeeze=False, **sizes)
+    else:
+        parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
+        grid = [
+            part.subplots(1, len(row.panels), squeeze=False, width_ratios=row.widths or None)[0]
+            for part, row in zip(parts, rows, strict=True)
+        ]
+    for row, axes in zip(rows, grid, strict=True):
+        _row(picture, row, axes)
+
+
+def _row(picture: Picture, row: Row, many: Sequence[Axes]) -> None:
+    widths = row.widths or (1.0,) * len(row.panels)
+    drawn = []
+    for place, (axes, panel) in enumerate(zip(many, row.panels, strict=True)):
+        if panel.empty:
+            axes.set_axis_off()
+            continue
+        if row.shared and place:
+            axes.sharey(many[0])
+        drawn.append(_panel(axes, panel, picture.width * widths[place] / sum(widths)))
+        if row.shared and place:
+            axes.tick_params(axis="y", which="both", labelleft=False)
+            axes.set_ylabel("")
+    for place, canvas in enumerate(drawn):
+        canvas.limit("x" if row.shared and place else "xy")
+        canvas.ends()
+
+
+def _panel(axes: Axes, panel: Panel, width: float) -> Canvas:
+    _quiet(axes, panel)
+    canvas = Canvas(axes, panel)
+    canvas.scales()
+    for remark in panel.remarks:
+        _remark(canvas, remark)
+    for trace in panel.traces:
+        canvas.draw(trace)
+    canvas.finish(_fits(panel, width))
+    axes.set_title(panel.title, fontsize=PANEL)
+    entries = legend_entries(panel) if panel.legend else []
+    if entries:
+        look: dict[str, Any] = {"fontsize": SMALL, "frameon": False, "ncols": panel.columns}
+        if panel.legend == "right":
+            look |= {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "handlelength": 4}
+        else:
+            look["loc"] = panel.legend
+        axes.legend(handles=entries, **look)
+    return canvas
+
+
+def _fits(panel: Panel, width: float) -> bool:
+    """Whether the names of categories fit beside each other."""
+    widest = [max(map(len, name.split("\n"))) for name in panel.x.categories]
+    return (sum(widest) + len(widest)) * LETTER < width
+
+
+def _quiet(axes: Axes, panel: Panel) -> None:
+    """Only the axes and a light grid."""
+    matrix = any(trace.mark in ("heat", "contour") for trace in panel.traces)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(side in ("left", "bottom") and not matrix)
+        axes.spines[side].set_color(PALETTE["grey"])
+    colours: dict[str, Any] = {"colors": PALETTE["grey"], "labelcolor": PALETTE["black"]}
+    axes.tick_params(which="both", labelsize=SMALL, **colours)
+    if matrix:
+        axes.tick_params(which="both", length=0)
+    else:
+        axes.grid(axis="x" if panel.sideways else "y", color=PALETTE["light"], linewidth=0.5)
+        axes.set_axisbelow(True)
+
+
+def _remark(canvas: Canvas, remark: Remark) -> None:
+    colour = hexadecimal(remark.colour)
+    if remark.x is None and remark.y is None:
+        canvas.corner(remark.text, remark.place, colour)
+    elif remark.x is not None and remark.y is not None:
+        canvas.word(remark.x, remark.y, remark.text, colour, remark.side)
+    elif remark.to is not None:
+        assert remark.x is not None
+        canvas.span(remark.x, remark.to)
+        canvas.along(True, remark.to, remark, colour)
+    else:
+        upright = remark.x is not None
+        level = remark.x if upright else remark.y
+        assert level is not None
+        canvas.rule(upright, level, remark, colour)
+        canvas.along(upright, level, remark, colour)

@@ -1,0 +1,123 @@
+"""Published numbers: data files that say where each number was read, and how exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from core.errors import UserError
+from core.files import ROOT
+from core.reading import LARGEST_NUMBER, Kind, read_all
+from core.statistics import Direction
+
+APPROXIMATE = "~"  # before a number that was read less exactly
+
+Number = float | str | None
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Size(_Frozen):
+    """The training sizes of the columns: the task's configuration key, and its values."""
+
+    name: str
+    values: list[int] = Field(min_length=1)
+
+
+class Table(_Frozen):
+    """One metric: a list of numbers for each label, one for each size (null: not published).
+
+    ``lines`` are reference levels that hold at every size.
+    """
+
+    direction: Direction
+    unit: str = ""
+    values: dict[str, list[Number]]
+    lines: dict[str, Number] = Field(default_factory=dict)
+
+
+class PublishedFile(_Frozen):
+    """One published figure or table."""
+
+    schema_version: Literal[1]
+    source: str  # paper, figure or table, and where it was read
+    short: str  # how the board names the source
+    task: str = Field(pattern="^[a-z][a-z0-9_]{0,79}$")
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)  # of the task
+    how: Literal["printed", "digitised"]
+    reading_error: float | None = Field(default=None, gt=0)
+    approximate_error: float | None = Field(default=None, gt=0)  # of the numbers marked ~
+    note: str = ""
+    size: Size
+    models: dict[str, str] = Field(default_factory=dict)  # label -> our model of that name
+    metrics: dict[str, Table]
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> PublishedFile:
+        if (self.how == "digitised") != (self.reading_error is not None):
+            raise ValueError("digitised numbers, and only they, have a reading_error")
+        for name, table in self.metrics.items():
+            for label, values in table.values.items():
+                if len(values) != len(self.size.values):
+                    raise ValueError(f"{name} of {label} needs {len(self.size.values)} numbers")
+            for value in chain(table.lines.values(), *table.values.values()):
+                self.read(value)
+        return self
+
+    def read(self, value: Number) -> tuple[float | None, float | None]:
+        """A number and its reading error."""
+        if isinstance(value, str):
+            if not value.startswith(APPROXIMATE) or self.approximate_error is None:
+                raise ValueError(f"'{value}' is not a number, nor ~number with approximate_error")
+            return _finite(float(value[1:])), self.approximate_error
+        return (None if value is None else _finite(value)), self.reading_error
+
+
+def _finite(value: float) -> float:
+    if not abs(value) <= LARGEST_NUMBER:
+        raise ValueError(f"{value} is not finite or too large")
+    return value
+
+
+PUBLISHED = Kind(
+    "file of published numbers", PublishedFile, how="correct it, or take it away", most=2**18
+)
+
+
+def read_published(folder: Path, refused: list[UserError] | None = None) -> list[PublishedFile]:
+    """All data files of a folder, sorted by name. With ``refused``, files that cannot be trusted
+    are put there instead.
+
+    Raises:
+        UserError: a file is oversized or is not what is asked for.
+    """
+    return list(read_all(sorted(folder.glob("*.yaml")), PUBLISHED.read_yaml, refused))
+
+
+@cache
+def _by_short_name() -> dict[str, PublishedFile]:
+    return {file.short: file for file in read_published(ROOT / "reproduce" / "published")}
+
+
+@cache
+def published_numbers(short: str, metric: str) -> dict[str, dict[int, float]]:
+    """Label -> size -> number of the file with this short name; a reference line has one level at
+    all sizes."""
+    file = _by_short_name()[short]
+    table, sizes = file.metrics[metric], file.size.values
+    rows = table.values | {label: [line] * len(sizes) for label, line in table.lines.items()}
+    read = {label: [file.read(value)[0] for value in row] for label, row in rows.items()}
+    both = {label: zip(sizes, row, strict=True) for label, row in read.items()}
+    return {label: {n: v for n, v in row if v is not None} for label, row in both.items()}
+
+
+def directions(files: Iterable[PublishedFile]) -> dict[tuple[str, str], Direction]:
+    """(task, metric) -> which way is better, for metrics that are no task's headline."""
+    return {(f.task, name): t.direction for f in files for name, t in f.metrics.items()}

@@ -1,0 +1,65 @@
+"""The page of open claims, of the committed verdicts and by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from core.errors import UserError
+from leaderboards.build import FOLDER
+from reproduce.__main__ import reproductions
+from reproduce.claims.verdicts import NOT_ASKED, UNDECIDED
+from reproduce.planning.command import Asked
+from reproduce.planning.cost import Cost
+from reproduce.planning.experiments import Experiment
+from reproduce.planning.page import page_of
+from tests.conftest import ROOT
+
+PAGE = "docs/open_claims.md"
+
+
+def test_the_page_lists_every_claim_that_is_open_and_what_it_costs() -> None:
+    """Made again by the command that it names, after verdicts changed. What a decision has closed
+    says so beside the command by which others may repeat it."""
+    files = [json.loads(p.read_text()) for p in sorted((FOLDER / "verdicts").glob("*-laptop.json"))]
+    claims = [(file["figure"], claim) for file in files for claim in file["claims"]]
+    known = {(figure, one["name"], one["verdict"]) for figure, one in claims}
+    text = (ROOT / PAGE).read_text()
+    assert f" page={PAGE}`" in text  # and no path of the machine where it was made
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines()]
+    listed = {(r[0], r[1], r[2]): r[3:] for r in rows if r[2:3] in ([UNDECIDED], [NOT_ASKED])}
+    assert set(listed) == {one for one in known if one[2] in (UNDECIDED, NOT_ASKED)}
+    every = {(f, claim.name): claim for f, own in reproductions().items() for claim in own.claims}
+    for (figure, name, _), (what, *cost) in listed.items():
+        assert what.startswith("`python -m reproduce ")
+        assert re.match(r"[\d.e+-]+ (core|GPU)-hours", cost[0])
+        closed = (every[figure, name].closed or {}).get("laptop")
+        if closed and closed.repeated:
+            assert what.endswith(f"by decision (reproduce/claims/history.yaml: {closed.decision})")
+
+
+def test_a_row_says_what_would_decide_and_its_range() -> None:
+    cost = Cost(7200.0, 3600.0, 14400.0, ("as another",))
+    found = [
+        Experiment("figure9", "accuracy", UNDECIDED, "figure9 preset=gpu", cost, True, "few seeds"),
+        Experiment("figure5", "steep", UNDECIDED, "", None, False, "few seeds", "closed"),
+        Experiment("figure4", "flat", UNDECIDED, "", None, False, "no plan has it"),
+    ]
+    page = page_of(found, "laptop", PAGE)
+    assert f"`python -m reproduce evidence preset=laptop dry_run=true page={PAGE}`" in page
+    first, closed, second = page.splitlines()[-3:]
+    assert first == (
+        "| figure9 | accuracy | not enough evidence | `python -m reproduce figure9 preset=gpu` | "
+        "2 GPU-hours (1 to 4, estimate) |"
+    )
+    assert closed == "| figure5 | steep | not enough evidence | closed |  |"
+    assert second == "| figure4 | flat | not enough evidence | no plan |  |"
+
+
+@pytest.mark.parametrize("words", [[], ["dry_run=true", "device_like=h100"]])
+def test_a_page_is_of_a_plan_for_here(words: list[str]) -> None:
+    with pytest.raises(UserError, match="page= is a page of a plan: say dry_run=true"):
+        Asked.read([f"page={Path(PAGE)}", *words], {})
