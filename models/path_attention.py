@@ -88,28 +88,18 @@ def path_attention(
                 beta * (w @ w.mT), beta * (w @ k.mT).tril(-1), beta * w
             )
             reads = (q @ w.mT).tril()
-            inside = (q @ k.mT - reads @ taken).tril()
-            scores = torch.cat(((q - reads @ by_past) @ past_keys.mT, inside), -1)
+            inside = q @ k.mT - reads @ taken
+            before = (q - reads @ by_past) @ past_keys.mT
             if log_gates is not None:
-                steps = log_gates[:, :, piece]
-                decays = torch.cat((decays, torch.zeros_like(steps)), -1)
-                spans = _spans(steps, decays)
-                scores, decays = scores + spans, spans[:, :, -1]
-            rows, columns = scores.shape[-2:]
-            later = torch.ones(rows, columns, dtype=torch.bool, device=q.device)
-            scores = scores.masked_fill(later.triu(1 + columns - rows), -math.inf)
+                sums = log_gates[:, :, piece].cumsum(-1)
+                inside = inside + (sums.unsqueeze(-1) - sums.unsqueeze(-2))
+                before = before + (sums.unsqueeze(-1) + decays.unsqueeze(-2))
+                decays = torch.cat((decays, -sums), -1) + sums[..., -1:]
+            later = torch.ones(inside.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+            scores = torch.cat((before, inside.masked_fill(later, -math.inf)), -1)
             outputs.append(torch.softmax(scores, -1) @ past_values)
             past_keys = torch.cat((past_keys - past_keys @ by_past.mT @ w, k - taken.mT @ w), 2)
     return torch.cat(outputs, 2).to(dtype), PathCache(past_keys, past_values, decays)
-
-
-def _spans(log_gates: Tensor, decays: Tensor) -> Tensor:
-    """Sums of gates between keys and queries of the last positions, (batch, heads, queries, keys),
-    from those up to these positions: 0 for their own keys. What lies after a query is not 0."""
-    sums = log_gates.double().cumsum(-1)
-    own = functional.pad(sums, (decays.shape[-1] - sums.shape[-1], 0))
-    spans = sums.unsqueeze(-1) - own.unsqueeze(-2)
-    return decays.unsqueeze(-2) + spans.to(decays.dtype)
 
 
 class PathState(NamedTuple):
