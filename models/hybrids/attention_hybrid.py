@@ -27,8 +27,10 @@ from models.linear.mesa_net import MesaMixer
 from models.linear.momentum_delta_net import MomentumDeltaMixer
 from models.linear.preconditioned_delta_net import PreconditionedDeltaMixer
 from models.linear.q_delta import QDeltaMixer
+from models.linear.ttt_linear import TTTMixer
 from models.recurrent.gru import GRUMixer
 from models.recurrent.min_gru import MinGRUMixer
+from models.recurrent.xlstm import MatrixLSTMMixer, ScalarLSTMMixer
 from models.specification import SequenceSpecification
 from models.window_hybrid import MIXERS as EARLIER_MIXERS
 from models.window_hybrid import Place
@@ -48,6 +50,9 @@ MIXERS: dict[str, Callable[[Place], Mixer]] = {
         at.width, head_width=2 * at.width // at.heads
     ),
     "log_linear_gated_delta_net": lambda at: LogLinearDeltaMixer(at.width, at.heads),
+    "ttt_linear": lambda at: TTTMixer(at.width, at.heads),
+    "mlstm": lambda at: MatrixLSTMMixer(at.width, at.heads),
+    "slstm": lambda at: ScalarLSTMMixer(at.width, at.heads),
     "gru": lambda at: GRUMixer(at.width),
     "min_gru": lambda at: MinGRUMixer(at.width),
 }
