@@ -21,7 +21,7 @@ from bench.config.external import (
     refuse_other_sequences,
     refuse_what_is_missing,
 )
-from bench.config.limits import memory_here
+from bench.config.limits import gpu_share, memory_here
 from bench.config.network import note_if_offline
 from bench.config.outside_tasks import refuse_missing_settings
 from bench.config.settings import Configuration
@@ -248,7 +248,10 @@ def check_fits(
         return
     held = copies * weights
     on_gpu = device.type == "cuda"
-    memory = torch.cuda.get_device_properties(device).total_memory if on_gpu else memory_here()
+    if on_gpu:
+        memory = int(torch.cuda.get_device_properties(device).total_memory * gpu_share())
+    else:
+        memory = memory_here()
     if held > memory:
         training = (
             f", and training holds {held / 2**30:,.1f} GiB with their gradients and moments"
