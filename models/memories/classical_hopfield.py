@@ -52,6 +52,7 @@ class ClassicalHopfield(Memory):
     def _write(self, keys: Tensor, values: Tensor) -> None:
         patterns = torch.cat((signs(keys), signs(values)), -1)
         weights = patterns.mT @ patterns
+        # Without a diagonal no neuron holds itself, and spurious fixed points are fewer.
         weights = weights - torch.diag_embed(weights.diagonal(dim1=-2, dim2=-1))
         self._weights = weights if self._weights is None else self._weights + weights
 
@@ -59,6 +60,8 @@ class ClassicalHopfield(Memory):
         assert self._weights is not None
         asked = signs(keys)
         state = torch.cat((asked, asked.new_zeros(*asked.shape[:-1], self.value_size)), -1)
+        # All neurons at once: one at a time they would always settle, but in an order of theirs,
+        # which would be part of the answer.
         for _ in range(self.updates):
             field = state @ self._weights
             following = torch.where(field == 0, state, signs(field))

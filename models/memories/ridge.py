@@ -64,6 +64,8 @@ class Ridge(Memory):
         system = self._covariance + self.ridge * torch.eye(
             size, dtype=queries.dtype, device=queries.device
         )
+        # ``solve`` would raise an error about some matrix; the flag becomes a sentence on the
+        # ridge.
         solved, singular = torch.linalg.solve_ex(system, queries.mT)
         if singular.any():
             raise ValueError(
