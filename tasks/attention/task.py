@@ -57,6 +57,7 @@ class AttentionOfStories(BabiStories):
         return hashes
 
     def attention_windows(self, factor: int) -> tuple[TokenStream, Positions]:
+        # Evenly over all starts, so that 5,000 windows stand for the whole file, whatever its size.
         """Windows of ``factor`` times the training length, spread evenly over the file."""
         stream = self.stream("valid")
         places = stream.manifest.tokens - self.length * factor
@@ -125,6 +126,7 @@ class AttentionOfStories(BabiStories):
             total = total + found.sum(dim=1).cpu().numpy()
             squares = squares + found.square().sum(dim=1).cpu().numpy()
         count = len(starts)
+        # E[x²] − E[x]² over n − 1: the unbiased variance over windows, divided by n.
         mean = np.asarray(total) / count
         return mean, (squares / count - mean**2) / max(1, count - 1)
 
@@ -144,6 +146,7 @@ def unevenness(attention: NDArray[np.float64], noise: NDArray[np.float64] | None
     old = attention[..., :keep]
     variance = old.var(axis=-1)
     if noise is not None:
+        # A mean of few windows is uneven by chance alone, by the variance of the mean.
         variance = np.maximum(variance - noise[..., :keep].mean(axis=-1), 0)
     return float((np.sqrt(variance) / old.mean(axis=-1)).mean())
 

@@ -138,6 +138,8 @@ class BabiStories(Task):
         train = self.stream("train").manifest
         parts = {"train": (0, self.training_tokens), "validation": (self.training_tokens, None)}
         hashes = {
+            # The split of one file is named by its hash and the bounds, so that no text is hashed
+            # twice.
             name: hashlib.sha256(f"{train.tokens_sha256}:{bounds}".encode()).hexdigest()
             for name, bounds in parts.items()
         }
@@ -148,10 +150,12 @@ class BabiStories(Task):
         """Where the part of the training file that is held out begins."""
         starts = np.asarray(self.stream("train").starts)
         wanted = self.stream("train").manifest.tokens - self.held_out_tokens
+        # The first story that starts at or after the wanted place: no story is in both parts.
         return int(starts[np.searchsorted(starts, wanted)]) if wanted > 0 else 0
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
         """Windows that start anywhere, with replacement; a function of (seed, step, size)."""
+        # A window has length + 1 tokens, and none may reach into what is held out.
         places = self.training_tokens - self.length
         return self._batch(self.stream("train"), random_starts(seed, step, size, places))
 
@@ -219,7 +223,9 @@ class BabiStories(Task):
 
     def unigram_counts(self) -> NDArray[np.float64]:
         """Float64 (vocabulary,): how often each token occurs in training, and once more."""
+        # Only training tokens: a predictor that counts the held-out ones would be told.
         tokens = np.asarray(self.stream("train").tokens)[: self.training_tokens]
+        # Once more than it occurs: no token has the probability 0.
         return np.bincount(tokens, minlength=self.tokenizer.vocabulary).astype(np.float64) + 1
 
     def corpus_facts(self) -> dict[str, Any]:
@@ -273,6 +279,7 @@ class BabiStories(Task):
     def _estimates(self) -> dict[str, tuple[TokenStream, Positions]]:
         """Random windows as in the paper's curves: of the validation and of the training file."""
         train, valid = self.stream("train"), self.stream("valid")
+        # Both estimates have the same seed for every model and run: they differ by the model alone.
         count = self.estimate_windows
         return {
             "window_loss": (
@@ -297,6 +304,7 @@ class BabiStories(Task):
     def _predictor(self, counts: NDArray[np.float64], split: Split) -> Evaluation:
         """A fixed distribution over tokens."""
         stream, starts = self.evaluation_windows(split)
+        # Nats of each token, looked up at all targets.
         surprise = -np.log(counts / counts.sum())
         measured = surprise[cut(stream, starts, self.length)[:, 1:]]
         metrics = self._metrics(measured, stream)

@@ -94,6 +94,8 @@ class Bigram(Task):
             raise ValueError(f"concentration={concentration} is too small: give a number above 0")
         self.length, self.data_seed = length, data_seed
         self.sizes = {"validation": validation_size, "test": test_size}
+        # Made when they are used: a text is read then, and not when a configuration is only
+        # checked.
         self._load = partial(load, source, text, vocabulary, concentration, data_seed)
         self._sampler = partial(
             Sampler,
@@ -160,6 +162,8 @@ class Bigram(Task):
         }
 
     def _draw(self, size: int, *key: int) -> Sequences:
+        # A stream of its own for each split and step: batches do not depend on what was drawn
+        # before.
         seeds = np.random.SeedSequence([self.data_seed, *key])
         return self.sampler.draw(np.random.Generator(np.random.Philox(seeds)), size)
 
@@ -169,6 +173,7 @@ class Bigram(Task):
 
     def _global(self, sequences: Sequences) -> Tensor:
         """π_b(· | z_t) everywhere: what a model knows that does not look back."""
+        # log 0 = −∞ after triggers, where π_b is no answer: that loss is not finite, and left out.
         return torch.from_numpy(self.sampler.table.of_next).log()[sequences.inputs]
 
     def _oracle(self, sequences: Sequences) -> Tensor:
@@ -179,6 +184,7 @@ class Bigram(Task):
             self.sampler.of_output[sequences.inputs],
             self.sampler.table.of_next[sequences.inputs],
         )
+        # From the second occurrence on the output is known; at the first it is a draw of its kind.
         told = np.eye(self.sampler.table.vocabulary)[sequences.targets]
         return torch.from_numpy(np.where((occurrences >= 2)[..., None], told, rows)).log()
 

@@ -187,9 +187,11 @@ class FactualRecall(Measurement):
                 models, [lr for _, lr in sizes], facts, ("diagram", split, seed, heads), at
             )
             each = len(self.learning_rates)
+            # Of a cell with several step sizes the best accuracy and the fewest steps.
             accuracy.append([max(best[k : k + each]) for k in range(0, len(best), each)])
             steps.append([min(last[k : k + each]) for k in range(0, len(last), each)])
         report("measured", total, total)
+        # Published axes: d d_h H of the 4 d d_h H parameters, and d m of the 2 d m.
         attention = [self.width * self.head_size * heads for heads in self.heads]
         mlp = [self.width * width for width in self.mlp_widths]
         cells = [
@@ -250,6 +252,7 @@ class FactualRecall(Measurement):
             )
         }
         first, most = RELATIONS[self.subject_power]
+        # Searches of one ratio go up in width: each starts from what the narrower one recalled.
         start = dict.fromkeys(self.ratios, first)
         cells = [
             (width, ratio, head_size, hidden)
@@ -281,6 +284,7 @@ class FactualRecall(Measurement):
                     LENGTH,
                     generator_of("facts", *names),
                 )
+                # Each step size starts from the same weights and sees the same sequences.
                 (d, head, m), start_at = sizes, seed_of(*names)
                 built = [
                     _transformer(build, facts, (d, head, HEADS, m), start_at)
@@ -295,6 +299,7 @@ class FactualRecall(Measurement):
                 return [max(best)]
 
             found = largest(recalled, 1, 0.99, start=start[ratio], most=most)[0].low
+            # Where nothing was recalled, the next width begins below the published least number.
             start[ratio] = max(first // 2, found)
             parameters = 4 * HEADS * head_size * width + 2 * hidden * width
             facts_recalled = found ** (self.subject_power + 1)
@@ -302,6 +307,7 @@ class FactualRecall(Measurement):
             for name, value in zip(points, row, strict=True):
                 points[name].append(float(value))
         report("measured", len(cells), len(cells))
+        # Least squares through the origin: Σ p f / Σ p².
         squares = sum(p * p for p in points["parameters"])
         products = sum(p * f for p, f in zip(points["parameters"], points["facts"], strict=True))
         return Evaluation(

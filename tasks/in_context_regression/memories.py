@@ -64,6 +64,7 @@ class MemoryRegression(Measurement):
         with torch.no_grad():
             answers = self._answers(memory, drawn, device, report)
         if not np.isfinite(answers).all():
+            # Queries before the first answer that is no number.
             lost = 1 + int(np.isfinite(answers).all(0).argmin())
             raise Diverged(f"the memory answers query {lost} of {answers.shape[1]} with no number")
         return measured(
@@ -81,6 +82,7 @@ class MemoryRegression(Measurement):
         self, memory: Memory, drawn: Drawn, device: torch.device | str, report: Report
     ) -> Numbers:
         """Answers (sequences, queries), in float32 as memories are built."""
+        # |x| is divided out of keys and values, and multiplied back to the answer.
         lengths = np.linalg.norm(drawn.vectors, axis=-1, keepdims=True)
         keys, values = (
             torch.from_numpy((part / lengths).astype("f4")).to(device)
@@ -89,6 +91,7 @@ class MemoryRegression(Measurement):
         answers = []
         for k in range(keys.shape[1]):
             report("pairs written", k, keys.shape[1])
+            # Asked before it is written: the value of x_k is not in the memory yet.
             answers.append(memory.read(keys[:, k : k + 1]).values)
             memory.write(keys[:, k : k + 1], values[:, k : k + 1])
         return torch.cat(answers, 1).double().cpu().numpy()[..., 0] * lengths[..., 0]

@@ -84,6 +84,7 @@ class InContextRegression(Task):
 
     def specification(self) -> SequenceSpecification:
         return SequenceSpecification(
+            # 2 (pairs + 1) tokens without the last value, which is asked for.
             2 * self.functions.pairs + 1,
             input_channels=self.functions.dimension + 1,
             output_channels=1,
@@ -110,6 +111,7 @@ class InContextRegression(Task):
         return Batch(inputs, targets, tokens=inputs.shape[0] * inputs.shape[1])
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        # Even positions hold vectors; the outputs at values are not looked at.
         return functional.mse_loss(outputs[:, ::2].float(), batch.targets[:, ::2])
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:

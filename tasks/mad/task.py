@@ -119,6 +119,7 @@ class Mad(Task):
     def specification(self) -> SequenceSpecification:
         rule = self.rule
         places = rule.length if self._compresses else 1
+        # Compression reads one position for all places: one output for each place and token.
         return SequenceSpecification(rule.length, vocabulary=rule.vocabulary * places)
 
     def data_hashes(self) -> dict[str, str]:
@@ -134,6 +135,7 @@ class Mad(Task):
         if self._order is None or self._order[0] != (seed, epoch):
             order = self._generator(ORDER, seed, epoch).permutation(self.sizes[TRAIN])
             self._order = (seed, epoch), order
+        # Cyclic: the last batch of an epoch is filled with the first sequences of its order.
         rows = np.resize(self._order[1], self.steps_per_epoch(size) * size)
         chosen = self.splits[TRAIN].rows(rows[place * size : (place + 1) * size])
         inputs, targets = torch.from_numpy(chosen.inputs), torch.from_numpy(chosen.trained)
@@ -196,7 +198,9 @@ class Mad(Task):
         else:
             tokens = rule.vocabulary - (NOISE_VOCABULARY if rule.noise else 0)
             tokens -= self.synthetic == "fuzzy_recall"
+            # Values are the second half of the tokens; noise and filler are no answers.
             choices = tokens - tokens // 2
+        # Of compression one place in T needs no memory: the last, which holds its own token.
         free = 1 / places if places > 1 else 0.0
         accuracy = free + (1 - free) / choices
         guess = {"x": [0.0, rule.length - 1.0], "y": [accuracy, accuracy]}
@@ -208,6 +212,7 @@ class Mad(Task):
 
     def _drawn(self, split: int, size: int) -> Examples:
         blocks = [
+            # By blocks of a fixed size: a larger set begins with the smaller one.
             self._draw(self._generator(split, block), BLOCK, self.rule, split == TRAIN)
             for block in range(-(-size // BLOCK))
         ]
