@@ -141,7 +141,6 @@ class Capacity(Measurement):
         evaluation = Evaluation({}, arrays={"widths": widths})
         total = len(cells)
         for done, (width, threshold) in enumerate(cells):
-
             # Defaults bind now: a closure would see the width of the last cell.
             def tried(
                 count: int, at: str = f"d = {width}, {threshold:g} recalled", done: int = done

@@ -120,6 +120,7 @@ class MemoryInTheLoop(Measurement):
         self._training_steps, self._note_accuracy = training_steps, note_accuracy
         self._data_seed = data_seed
         self.sequences = Sequences(material, size, length, data_seed)
+        # Written and unwritten sequences have 2 · items stems, all of them different.
         if 2 * items > len(self.sequences.names) ** (length - 1):
             raise ValueError(f"items={items}: there are not so many sequences of length={length}")
 
@@ -173,6 +174,8 @@ class MemoryInTheLoop(Measurement):
         with torch.no_grad():
             memory = self._written(build, seed, asked, device)
             recalled = self.sequences.read(memory, asked, device)
+            # Other sequences in a fresh memory of the same kind: the map from confidence to chance
+            # must not have seen what is asked.
             known = self.sequences.read(self._written(build, seed, others, device), others, device)
         right = known.items == others[..., -1]
         stated = stated_confidence(known.confidence, right, recalled.confidence)
@@ -260,9 +263,11 @@ class Loop:
             right: list[bool] = []
             used: list[bool] = []
             for stem, last, note, percent in rows:
+                # Questions and answers come in the order of the conditions.
                 question, answer = next(place)
                 line = [condition, " ".join((*stem, last)), question.note, question.confidence]
                 if answer.failure:
+                    # A call that failed is no answer: it counts for nothing but ``failed_calls``.
                     told.append([*line, "", answer.failure, None])
                     continue
                 read = read_answer(answer.text, stem, self._known)

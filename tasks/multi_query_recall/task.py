@@ -155,6 +155,7 @@ class MultiQueryRecall(Task):
             "uniform over values": partial(
                 self._expected, choices=lambda number: self.vocabulary - self.vocabulary // 2
             ),
+            # Different values by construction: as many as there are writes.
             "uniform over seen values": partial(
                 self._expected, choices=lambda number: number + self.rewritten
             ),
@@ -169,6 +170,7 @@ class MultiQueryRecall(Task):
 
     def _training(self, seed: int, step: int, size: int) -> Recall:
         generator = self._generator(TRAIN, seed, step)
+        # One number of pairs for a whole batch, whose sequences then have the same structure.
         number = self.pairs[int(generator.integers(len(self.pairs)))]
         return self._draw(generator, size, pairs=number)
 
@@ -179,6 +181,7 @@ class MultiQueryRecall(Task):
         sequences = self.splits[split]
         right = {n: (answers[n] == s.targets) & s.asked for n, s in sequences.items()}
         by_pairs = {n: right[n].sum() / s.asked.sum() for n, s in sequences.items()}
+        # Mean over the numbers of pairs: a cell with many queries weighs no more than one with few.
         metrics = {"accuracy": float(np.mean(list(by_pairs.values())))}
         if loss is not None:
             metrics["loss"] = loss
@@ -210,6 +213,7 @@ class MultiQueryRecall(Task):
     ) -> dict[str, list[float]]:
         hits, asked = np.zeros(self.length), np.zeros(self.length)
         for number, one in sequences.items():
+            # Distances count from the end of the writes, which differs between numbers of pairs.
             after = self.length - one.writes
             hits[:after] += right[number][:, one.writes :].sum(0)
             asked[:after] += one.asked[:, one.writes :].sum(0)
@@ -234,6 +238,7 @@ class MultiQueryRecall(Task):
         """A table in which each key has its latest, or its first, value."""
         sequences = self.splits[split]
         answers = {n: s.targets if latest else s.first_values for n, s in sequences.items()}
+        # A table of first values names stale ones with certainty: its cross-entropy is infinite.
         return self._measured(answers, split, 0.0 if latest else None)
 
 

@@ -141,6 +141,8 @@ class Needle(Task):
 
         return {
             "uniform over digits": lambda split: self._guessed(lambda length: math.inf),
+            # Of infinitely many numbers the right one is drawn with probability 0: digits alone are
+            # left.
             "uniform over seen numbers": lambda split: self._guessed(self.book.entries),
             "oracle": oracle,
         }
@@ -159,6 +161,7 @@ class Needle(Task):
         digits = {T: answers[T] == one.targets[:, one.places] for T, one in splits.items()}
         numbers = {T: right.all(2) for T, right in digits.items()}
         by_length = {T: float(right.mean()) for T, right in numbers.items()}
+        # In tenths of the book: books of different length are averaged.
         depths = [one.asked * DEPTHS // self.book.entries(T) for T, one in splits.items()]
         depth, right = np.concatenate(depths).ravel(), np.concatenate([*numbers.values()]).ravel()
         known = np.unique(depth)
@@ -184,6 +187,7 @@ class Needle(Task):
         """What a draw of one among so many numbers of the book is expected to give; of infinitely
         many: a draw of every digit."""
         found = {T: 1 / choices(T) for T in self.evaluated_lengths}  # the right entry is drawn
+        # A wrong entry may still have the right number by chance, 10^−digits.
         by_length = {T: p + (1 - p) * DIGITS**-self.book.digits for T, p in found.items()}
         share = float(np.mean(list(found.values())))
         metrics = {"digit_accuracy": share + (1 - share) / DIGITS, **_by_length(by_length)}
@@ -205,6 +209,7 @@ def _answers(
     """Most probable digits int64 (sequences, questions, digits), and their mean cross-entropy."""
     total, answers = 0.0, []
     for inputs, targets in _parts(lookups):
+        # Only outputs at targets: scores of all positions of a long book would not fit.
         scores = model(inputs.to(device))[:, lookups.places.ravel()].float().cpu()
         total += functional.cross_entropy(
             scores.flatten(0, 1), targets[:, lookups.places.ravel()].flatten(), reduction="sum"
@@ -238,6 +243,7 @@ def _numbers(name: str, values: Sequence[int]) -> list[int]:
 def _check_room(book: Book, length: int) -> None:
     entries, names = book.entries(length), book.letters**book.name_length
     if entries < book.questions:
+        # The shortest book that has an entry for each question.
         least = book.asking + book.readings * book.entry * book.questions - 1
         raise ValueError(
             f"length={length} has no room for a book of {book.questions} entries, read "

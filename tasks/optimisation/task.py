@@ -123,6 +123,8 @@ class Optimisation(Measurement):
         return digest.hexdigest()
 
     def _generators(self, split: Split, seed: int) -> list[torch.Generator]:
+        # Seeds 42 … 51 of the test split are the published trials; validation takes those after
+        # them.
         first = self.first_seed + self.trials * (2 * seed + (split == "validation"))
         return [torch.Generator().manual_seed(first + k) for k in range(self.trials)]
 
@@ -205,10 +207,12 @@ class Optimisation(Measurement):
         with torch.no_grad():
             scores = model(torch.arange(self.tokens, device=device).expand(self.trials, -1))
             wrong = (scores.argmax(-1) != truth).float() @ self.probabilities.to(device)
+            # A trial whose scores are not finite has no error, rather than argmax's first class.
             errors = torch.where(torch.isfinite(scores).all((1, 2)), wrong, torch.nan).cpu()
             if set(start) != {"weight"} or errors.isnan().any():
                 return errors, None
             matrix = cast(EmbeddedMemory, model)
+            # With fewer dimensions than tokens the coefficients are not unique.
             if matrix.dimension < max(self.tokens, self.classes):
                 return errors, None
             change = matrix.get_parameter("weight") - start["weight"]

@@ -142,6 +142,7 @@ class RegBench(Task):
             parts.append(
                 _summed(model(batch.inputs[rows, :longest]), batch.targets[rows, :longest])
             )
+        # Sums, divided once: the mean over all targets of the batch, whatever the groups.
         return torch.stack(parts).sum() / batch.asked
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
@@ -153,6 +154,8 @@ class RegBench(Task):
             batch = _padded(sequences, rows).to(device)
             scores = functional.log_softmax(model(batch.inputs).float(), dim=-1).cpu().numpy()
             for row, score in zip(rows, scores, strict=True):
+                # Rows are padded at their end: the first ``counts`` outputs are those of the
+                # sequence.
                 predicted[starts[row] : starts[row] + counts[row]] = score[: counts[row]]
         return measure(predicted, sequences)
 
@@ -165,6 +168,7 @@ class RegBench(Task):
             batch = _padded(sequences, rows)
             asked += int((batch.targets != IGNORED).sum())
             batch = batch.to(device)
+            # Summed in float64 on the device: no copy for each batch.
             total += _summed(model(batch.inputs), batch.targets)
         return total.item() / asked
 
@@ -209,6 +213,7 @@ class RegBench(Task):
         batches = [order[start : start + size] for start in range(0, len(order), size)]
         # Short and long batches must not alternate in a rhythm.
         shuffled = counter.permutation(counter.draw(key, 0), full)[0]
+        # The smaller last batch stays last: an epoch's steps have equal sizes up to it.
         return [batches[place] for place in shuffled] + batches[full:]
 
 
@@ -228,6 +233,7 @@ def _similar(lengths: Sequence[int]) -> list[int]:
     its padded positions, and ``_PASS``."""
     cost, sizes = [0], [0]  # of the best groups of the first n sequences, and the last one's size
     for end in range(1, len(lengths) + 1):
+        # Cheapest groups by dynamic programming over how many sequences are grouped.
         options = (
             (cost[end - size] + size * lengths[end - size] + _PASS, size)
             for size in range(1, end + 1)
@@ -249,7 +255,9 @@ def _padded(sequences: Sequences, rows: Integers) -> Batch:
     inside = columns < lengths[:, None]
     tokens = np.full(inside.shape, PADDING, dtype=np.int64)
     tokens[inside] = sequences.tokens[(sequences.offsets[rows, None] + columns)[inside]]
+    # Where the next token is a separator nothing is asked: models never learn where strings end.
     targets = np.where((tokens == SEPARATOR) | ~inside, IGNORED, tokens)[:, 1:]
+    # An input stands only where another token follows it.
     inputs = np.where(inside[:, 1:], tokens[:, :-1], PADDING)
     return Batch(
         torch.from_numpy(inputs), torch.from_numpy(targets), tokens=int((lengths - 1).sum())

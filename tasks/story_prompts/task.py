@@ -95,6 +95,7 @@ class StoryPrompts(BabiStories):
             end=end,
             vocabulary=self.tokenizer.vocabulary,
         )
+        # The end mark is no text.
         text = self.tokenizer.decode([token for token in best.tokens if token != end])
         cut = first_sentence(text)
         return {
@@ -109,6 +110,7 @@ class StoryPrompts(BabiStories):
 
     def _repeats(self, split: Split) -> Evaluation:
         """What the judge makes of words that are in the prompt already."""
+        # A prompt that holds an acceptable word itself would pass by being repeated.
         return self._without_model(split, lambda p: [float(p.is_sensible(first_sentence(p.text)))])
 
     def _another_story(self, split: Split) -> Evaluation:
@@ -116,7 +118,9 @@ class StoryPrompts(BabiStories):
         stream = self.stream("valid")
         sentences = []
         for index in evenly(len(stream), STORIES):
+            # Without the end mark.
             text = self.tokenizer.decode(stream.document(int(index))[:-1].tolist()).strip()
+            # The second sentence: the first one of a story often says no more than who it is about.
             sentences.append(first_sentence(text[len(first_sentence(text)) :]))
         return self._without_model(split, lambda p: [float(p.is_sensible(s)) for s in sentences])
 
