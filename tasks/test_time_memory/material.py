@@ -128,6 +128,7 @@ class NumberSequences(Material):
 
     def corrupted(self, pairs: Pairs, strength: float, generator: torch.Generator) -> Tensor:
         stems = torch.tensor(pairs.prompts)
+        # A random order of places: the first ``strength`` of them are replaced.
         order = torch.rand(stems.shape, generator=generator).argsort(-1)
         others = torch.randint(0, NUMBERS, stems.shape, generator=generator)
         return self.keys_of(torch.where(order < strength, others, stems))
@@ -154,6 +155,7 @@ class Sentences(Material):
         keys = self._projected(0, [" ".join(stem) for stem, _ in halves])
         values = self._projected(1, [rest for _, rest in halves])
         known: dict[str, int] = {}
+        # Equal continuations get one label: either is a right answer.
         labels = torch.tensor([known.setdefault(rest, len(known)) for _, rest in halves])
         stems = [stem for stem, _ in halves]
         prompts = [stems[k : k + items] for k in range(0, len(stems), items)]
@@ -182,6 +184,7 @@ class Sentences(Material):
 
     def _thinned(self, words: list[str], share: float, generator: torch.Generator) -> str:
         kept = torch.rand(len(words), generator=generator) >= share
+        # never without a word
         return " ".join(w for w, k in zip(words, kept.tolist(), strict=True) if k) or words[0]
 
     def _features(self, texts: list[str]) -> Tensor:
@@ -191,6 +194,7 @@ class Sentences(Material):
             grams = (padded[k : k + 3] for k in range(len(padded) - 2))
             places += [row * self.FEATURES + _hashed(gram) for gram in grams]
         counts = torch.bincount(torch.tensor(places), minlength=len(texts) * self.FEATURES)
+        # Square roots damp trigrams that repeat; then to norm 1, as a kernel over shares.
         return unit(counts.view(len(texts), self.FEATURES).float().sqrt())
 
     def _projected(self, which: int, texts: list[str]) -> Tensor:
@@ -214,6 +218,7 @@ class Sentences(Material):
             for _ in range(self.STEPS):
                 thinned = self._features([self._thinned(w, 0.3, generator) for w in texts])
                 scores = unit(thinned @ projection) @ unit(whole @ projection).T
+                # InfoNCE: the other sentences of the batch are the wrong answers.
                 loss = functional.cross_entropy(scores / self.TEMPERATURE, torch.arange(len(texts)))
                 optimizer.zero_grad()
                 loss.backward()
@@ -223,6 +228,7 @@ class Sentences(Material):
 
 @cache
 def _hashed(gram: str) -> int:
+    # crc32 and not ``hash``, which differs from process to process.
     return zlib.crc32(gram.encode()) % Sentences.FEATURES
 
 

@@ -129,6 +129,7 @@ class TestTimeMemory(Measurement):
         if self.kind == "integers":
             assert isinstance(self.material, NumberSequences)
             coding = Coding.of(fresh(), self.material)
+            # Keys of a memory over tokens are as wide as the stem, not as ``size``.
             runs = Experiments(lambda: fresh(*coding.sizes), coding, self.trials, generator, device)
             return self._experiments(runs, report, whole=split == "test")
         if takes_tokens(fresh()):
@@ -142,6 +143,7 @@ class TestTimeMemory(Measurement):
         return self._battery(battery, report)
 
     def _experiments(self, runs: Experiments, report: Report, whole: bool) -> Evaluation:
+        # Of validation the smallest count of each experiment.
         counts = slice(None) if whole else slice(1)
         parts: dict[str, Callable[[], None]] = {
             "one": runs.one,
@@ -180,6 +182,7 @@ class TestTimeMemory(Measurement):
             report(name, done, len(parts))
             with torch.no_grad():
                 try:
+                    # A part that diverges takes no other with it.
                     part()
                 except Diverged as error:
                     lost.append(f"{name}: {error}")

@@ -103,6 +103,8 @@ class HalfCorpus(Corpus):
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
         for text in self._whole.documents(split, scratch=scratch, report=report):
+            # Half a surrogate pair is a wrong text, and is said where it is encoded; here it only
+            # needs a hash.
             last = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=1).digest()[0]
             if last % 2 == self._number - 1:
                 yield text

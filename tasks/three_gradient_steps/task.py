@@ -128,6 +128,7 @@ class ThreeGradientSteps(Measurement):
             matrix = getattr(model, name)
             gradient = _gradient(model, matrix, *drawn)
             with torch.no_grad():
+                # A small norm would leave the attention flat for the steps after it.
                 matrix -= gradient * (self.norms[name] / gradient.norm().clamp(min=1e-30))
             found.append(self._found(model, *asked))
             report("gradient steps", number, len(ORDER))
@@ -156,6 +157,7 @@ def _gradient(model: nn.Module, matrix: nn.Parameter, inputs: Tensor, answers: T
     """The gradient by ``matrix`` of the mean cross-entropy of the last position's answer."""
     total = torch.zeros_like(matrix)
     for part, wanted in _chunks(inputs, answers):
+        # A sum over chunks divided by all: the gradient of the mean.
         loss = functional.cross_entropy(model(part)[:, -1], wanted, reduction="sum") / len(answers)
         total += torch.autograd.grad(loss, matrix)[0]
     return total

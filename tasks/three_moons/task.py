@@ -194,6 +194,7 @@ class ThreeMoons(Task):
 
     def _evaluate_rollout(self, rollout: Rollout, split: Split) -> Evaluation:
         groups = self._evaluation_sequences(split)
+        # One step ahead at every position: as the loss of a model.
         sequences = torch.cat([groups[periods] for periods in self.held_out[split]])
         every = torch.arange(1, self.length + 1)
         predictions = rollout(sequences, every, 1)[:, :, 0]
@@ -247,6 +248,7 @@ class ThreeMoons(Task):
     def _square(self, outputs: Tensor, targets: Tensor) -> Tensor:
         error = outputs - targets
         if self.error_clip is not None:
+            # No gradient beyond the clip: one of two tricks to which the authors owe convergence.
             error = error.clamp(-self.error_clip, self.error_clip)
         return error.square()
 

@@ -60,11 +60,14 @@ class TwoInputs(Capacity):
         """Keys (trials, N, d), each the sum of two embeddings, and values as ``Capacity``."""
         single, values = super().draw(width, split, seed)
         most = single.shape[1]
+        # ⌈√most⌉: the smallest square table of pairs that holds them.
         side = math.isqrt(most - 1) + 1
         keys = torch.empty_like(single)
         for trial, own in enumerate(single):
             name = f"two_inputs/{split}/{seed}/{width}/{trial}".encode()
             number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") >> 1
+            # Without repetition: no pair is written twice.
             order = torch.randperm(side**2, generator=torch.Generator().manual_seed(number))[:most]
+            # The first ``side`` embeddings are of the first token, the next of the second.
             keys[trial] = own[order // side] + own[side + order % side]
         return keys, values

@@ -150,6 +150,7 @@ class WeightingSchemes(Measurement):
         drawn = problem.samples(self.samples, generator)
         for batch in self.batches:
             steps = self.samples // batch
+            # By equal factors of steps, so that a curve over log steps has its points evenly.
             looks = {0, *(round(steps ** (k / LOOKS)) for k in range(LOOKS + 1))}
             shares = _shares(drawn, batch, problem.tokens)
             found = walk(*problem.start(build), _told(shares, alive), self.batch_lr, "sgd", looks)
@@ -189,6 +190,7 @@ class WeightingSchemes(Measurement):
     ) -> None:
         for dimension in PICTURED:
             problem = _Problem.drawn(10, dimension, 1.0, 1, generator, device)
+            # Frequencies are drawn, not the law itself: 1,000 samples as in the authors' pictures.
             drawn = problem.samples(1000, generator)
             frequency = next(_shares(drawn, 1000, problem.tokens))
             for name, q in (("p", frequency), ("1", (frequency > 0).to(frequency))):
@@ -268,6 +270,7 @@ class _Problem:
     def samples(self, number: int, generator: torch.Generator) -> Tensor:
         """int64 (trials, number)."""
         trials = len(self.embedding)
+        # CPU: its generator draws the same samples for every device.
         drawn = torch.multinomial(
             self.probabilities.cpu(), trials * number, replacement=True, generator=generator
         )
@@ -294,6 +297,7 @@ def _keep(
     result.arrays[f"{part}_error/{name}"] = errors[-1].tolist()
     for what, values in (("error", errors), ("loss", losses)):
         y = values.mean(1).tolist()
+        # JSON has no infinity: a curve that diverged is left out, its end stays in the metrics.
         if all(map(math.isfinite, y)):
             result.curves[f"{part}_{what}/{name}"] = {"x": _floats(x), "y": y}
 

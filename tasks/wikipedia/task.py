@@ -184,6 +184,8 @@ class Wikipedia(BabiStories):
                 metrics[f"{name}_loss_{band}"] = float(mean[first:last].mean())
             samples = bootstrap_means(losses, windows.documents)
             low, high = np.percentile(samples, [2.5, 97.5], axis=0)
+            # What is kept of a record draws the curve and its interval without the losses of all
+            # windows.
             arrays[name] = {
                 "windows": len(losses),
                 "documents": len(np.unique(windows.documents)),
@@ -246,11 +248,13 @@ def bootstrap_means(losses: Losses, documents: Positions) -> Losses:
     """
     names, group = np.unique(documents, return_inverse=True)
     totals = np.zeros((len(names), losses.shape[1]))
+    # One sum for each document: windows of a document are not independent.
     np.add.at(totals, group, losses)
     sizes = np.bincount(group)
     raw = np.random.Philox(key=BOOTSTRAP_SEED).random_raw(BOOTSTRAP_SAMPLES * len(names))
     drawn = (raw % np.uint64(len(names))).astype(np.int64).reshape(BOOTSTRAP_SAMPLES, -1)
     weights = np.stack([np.bincount(row, minlength=len(names)) for row in drawn]).astype(float)
+    # The mean over windows: documents count by how many they have.
     return (weights @ totals) / (weights @ sizes)[:, None]
 
 

@@ -48,6 +48,7 @@ def babistories(path: Path) -> Corpus:
         for split, names in FILES.items()
     }
     volumes = sorted(file for file in folder.iterdir() if VOLUME.fullmatch(file.name))
+    # Extracted files win over volumes: they need no unpacking.
     if all(files.values()):
         return FileCorpus(files, NAME, LICENCE, SOURCE, kind=JSON_LINES)
     if volumes:
@@ -77,6 +78,7 @@ def _check_volumes(volumes: list[Path]) -> None:
     if len(header) < FIRST_HEADER.size or not header.startswith(SIGNATURE):
         raise TextError(f"{volumes[0].name} is not the first volume of a 7z archive: {again}")
     *_, offset, size, _ = FIRST_HEADER.unpack(header)
+    # A 7z archive ends with its header, whose place the first bytes state.
     expected = FIRST_HEADER.size + offset + size
     found = sum(volume.stat().st_size for volume in volumes)
     if found < expected:
@@ -120,6 +122,7 @@ class BabiStoriesArchive(Corpus):
             ):
                 member = self._member(archive, split).filename
                 archive.extract(folder, targets=[member])
+                # Moved when it is whole: an unpacking that was cut off leaves no file of that name.
                 (Path(folder) / member).replace(done)
         return done
 
@@ -176,6 +179,7 @@ class JoinedFiles(io.RawIOBase):
         if number == len(self._files):
             return 0
         file, end = self._files[number], self._ends[number]
+        # Counted from the end of its volume: the position within the file.
         file.seek(self._position - end, io.SEEK_END)
         read = file.readinto(buffer)
         self._position += read

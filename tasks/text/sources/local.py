@@ -140,8 +140,10 @@ class HashSplitFile(FileCorpus):
         for document in read_documents(self._path):
             value = _hash(document)
             if value % VALID_SHARE == 0:
+                # As soon as one document has such a hash, the rule is the plain one.
                 return lambda value: value % VALID_SHARE == 0
             smallest = value if smallest is None else min(smallest, value)
+        # A file in which no hash is 0 modulo 50: its smallest one then.
         return lambda value: value == smallest
 
 
@@ -173,6 +175,7 @@ def local_stories(path: Path) -> Corpus:
 def _named(files: Sequence[Path], beginning: str) -> list[Path]:
     """The files of a split: those of its very name and their parts, else all that begin so."""
     whole = re.compile(WHOLE_NAMES[beginning] + PART)
+    # train.txt and train_000.txt, but not training_notes.txt, where there are such files.
     exact = [file for file in files if whole.fullmatch(file.stem.lower())]
     return exact or [file for file in files if file.stem.lower().startswith(beginning)]
 

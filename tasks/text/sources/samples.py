@@ -118,6 +118,7 @@ def select(documents: Iterable[str], rows: RowList, found: Selection | None = No
     for document in documents:
         letters = letters_of(document)
         looked_for = letters if rows.beginning is None else letters[:BEGINNING]
+        # A row may stand twice in a list: every place of it gets the text.
         for number in numbers.get(_hash(looked_for), []):
             if number not in found.exact and rows.begins(letters, number):
                 text = rows.cut(document, number)
@@ -220,6 +221,7 @@ class SampleCorpus(Corpus):
         if self._found is None:
             kept = None if self._place is not None else self._cache()
             self._found = _read_selection(kept) if kept and kept.is_file() else self._look(report)
+            # Only what came from the hub is kept: a copy on this machine is read again.
             if kept and not kept.is_file():
                 _keep_selection(self._found, kept)
             if len(self._found.exact) < self._rows:
