@@ -284,7 +284,6 @@ def _set_by_preset(configuration: Configuration, error: UserError) -> str:
     presets = groups.own_file("tasks", configuration.task).get("presets", {})
     sizes = presets.get(configuration.preset, {}).get("models", {})
     said = re.split(r"[\s,:;]+", str(error))
-    # Named only if the refused word is in the error and comes from the preset.
     named = [
         f"models.{key}={value}"
         for key, value in sizes.items()
