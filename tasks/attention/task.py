@@ -28,6 +28,15 @@ DIGITS = 8
 class AttentionOfStories(BabiStories):
     """Attention of the last position on windows of the validation file, averaged over windows.
 
+    Example: a window of 12 tokens, as one of ``BabiStories``. Nothing is predicted for the measure,
+    which is of the weights with which the last position reads the whole window:
+
+        window   e|pper| b|ar|ked| and| wa|g|g|ed| its| t
+        weights  a_1, a_2, … a_12 of each head, which add up to 1
+
+    A flat head has 1/12 everywhere, ``first_position`` 1 and ``unevenness`` 0; one that keeps its
+    attention on the start of the window, whatever stands there, has ``first_position`` up to 12.
+
     Args:
         windows: so many of each length, at most one for each token of the file; they overlap where
             the file is short.

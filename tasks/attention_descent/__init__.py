@@ -52,6 +52,15 @@ class Known(NamedTuple):
 class AttentionDescent(Measurement):
     """Loss and margins at every step, for several learning rates from the same start.
 
+    Example of a sequence (``length=16, number_of_triggers=2``; blanks are written _). Loss and
+    margins are over the targets that the past tells, which here are three, and over no others:
+
+        input   e o , _ x t _ x ' l l e o o _ x
+        target  . . . . . . x . . . . o . . x .
+
+    The model must look up what followed the same trigger before: the induction head that it
+    trains. Without it a guess among 65 characters is right at 1 in 65 of them.
+
     Args:
         source, number_of_triggers, length, data_seed: of the bigram task, with fixed triggers.
         evaluated: sequences on which loss and margins are measured.

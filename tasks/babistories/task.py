@@ -54,6 +54,16 @@ FACTS = (
 class BabiStories(Task):
     """Next-token prediction on a stream of stories.
 
+    Example: ``corpus=grammar, stories_size=20, length=12``, training step 4 of seed 0, tokens
+    divided by bars; the loss counts at every token, wherever the window begins:
+
+        input   e|pper| b|ar|ked| and| wa|g|g|ed| its| t
+        target  pper| b|ar|ked| and| wa|g|g|ed| its| t|ail
+
+    A model must continue words by heart and who does what from the window. Without the window, by
+    the frequency of each token alone (unigram), the loss of these data is 5.7 nats a token; 6.9 is
+    a guess among the 1,024 tokens.
+
     Args:
         corpus: "grammar" (generated here), "local", "babistories" or "tinystories"; see
             :func:`tasks.text.corpora.stories_corpus`.

@@ -33,6 +33,17 @@ class Bigram(Task):
     Training asks for every next token. The headline and ``loss`` of an evaluation are about the
     outputs that the past tells: the second and later occurrence of a trigger.
 
+    Example: ``length=16, number_of_triggers=2``, sequence 1 of training seed 0; blanks are written
+    _, and the triggers are _ (its output here is x) and e (o). All targets train, "told" are
+    evaluated:
+
+        input   e o , _ x t _ x ' l l e o o _ x
+        target  o , _ x t _ x ' l l e o o _ x f
+        told    . . . . . . x . . . . o . . x .
+
+    To be right there, a model must find the token that followed this trigger before; the bigram
+    table alone, without a look back, is right at about 1 in 65 of them, as outputs are uniform.
+
     Args:
         source: the table of ordinary bigrams: "tiny_shakespeare" (characters, kept with this file),
             "dirichlet" (random), or "text".

@@ -52,6 +52,15 @@ class BigramProbes(Measurement):
     ``loss`` (of what is known, in nats), and ``steps_to_half_<probe>``: where a curve first reaches
     0.5, by straight lines between its points; left out where it never does.
 
+    Example of a sequence (``length=16, number_of_triggers=2``; blanks are written _), with the
+    targets of ``loss_on=known``, where a trigger occurs again:
+
+        input   e o , _ x t _ x ' l l e o o _ x
+        target  . . . . . . x . . . . o . . x .
+
+    Layer 1 must look at the token before (W_K¹), layer 2 at what followed the same token (W_K²),
+    and W_O² must write that token out; without them a guess is right at 1 in 65 of them.
+
     Args:
         source, text, triggers, number_of_triggers, length, data_seed: of the bigram task.
         evaluated: sequences on which accuracy and attention are measured.

@@ -45,6 +45,17 @@ class FactualRecall(Measurement):
     * "phases": the loss while linear attention learns 64 facts, with the published sizes. Its
       model is ``one_hot_attention``, that of the others ``fact_transformer``.
 
+    Example: 2 subjects (0, 1), 2 relations (2, 3), 3 tokens of noise (4 to 6), the end 7, 2
+    answers of each relation, ``length=6``; facts and sequences of seed 0. A model sees how often
+    each token is there, not where, and is asked for one answer after the whole sequence:
+
+        facts    (0, 2) → 0   (0, 3) → 3   (1, 2) → 1   (1, 3) → 2
+        input    {0, 3, 4, 5, 5, 7}   subject 0, relation 3     target  3
+                 {1, 2, 4, 5, 5, 7}   subject 1, relation 2     target  1
+
+    Weights must hold the fact of each pair: nothing in the sequence tells it. Who knows the
+    relation alone is right with 1/D, at a loss of ln D, which is the plateau of "phases".
+
     Args:
         part: one of the above.
         subjects, relations, choices, noise, length: the facts of the phase diagram, whose noise is

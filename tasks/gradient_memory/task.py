@@ -28,6 +28,16 @@ class GradientMemory(Measurement):
     Without noise, z is uniform and its class f(z) a permutation. With noise, the input is u_y + n_t
     for independent uniform y and t, the class is y, and accuracy is over all pairs (y, t).
 
+    Example: four tokens of classes 0, 2, 1, 3 at d = 64, seed 0, and the scores after one step
+    from zero, times N; the lemma says 1 − 1/N = .75 for the right class and −1/N = −.25 for the
+    others, with a spread of about √(N/d² + O(1/d)):
+
+        token 0   .98  -.15  -.44  -.34     token 2  -.02   .50  -.27  -.21
+        token 1  -.22  -.20   .60  -.31     token 3  -.17  -.26  -.35   .96
+
+    The step must leave the right class the largest score of each row; before it all are 0, and a
+    guess is right with 1/N.
+
     Args:
         tokens: values of N without noise.
         dimensions: values of d.

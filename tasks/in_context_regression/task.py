@@ -40,6 +40,17 @@ class InContextRegression(Task):
     :func:`tasks.in_context_regression.scores.measured`, and ``loss``, the squared error against the
     values as they are seen.
 
+    Example: ``dimension=2, pairs=2``, the first training sequence of seed 0, a column for a
+    position; the loss counts where a vector stands (x), and not where its value is shown:
+
+        alternating  -.21   0   -.29   0   -1.41      pairs  -.21 -.21  -.29  -.29 -1.41
+                     -.13   0  -1.27   0     .04             -.13 -.13 -1.27 -1.27   .04
+                       0   .02    0  -.44     0                 0  .02     0  -.44     0
+        target       .02    .  -.44    .   .56               .02    .  -.44     .   .56
+
+    A model must solve for w from the pairs that it has read: .56 = w · (-1.41, .04). Without them
+    the best answer is 0, with a squared error of 1, the variance of a value.
+
     Args:
         tokens: "pairs" or "alternating".
         dimension: d of the vectors.

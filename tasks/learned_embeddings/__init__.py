@@ -28,6 +28,17 @@ CHOOSE = "learned_embeddings trains embeddings: choose models=learnable or model
 class LearnedEmbeddings(Measurement):
     """The error Σ_z p(z) 1{prediction ≠ z mod M} after training by Adam, for several M.
 
+    Example: ``tokens=5, classes=(3,), batch=10``: the shares of two batches of the test, seed 0,
+    and what is asked of each token:
+
+        token     0    1    2    3    4
+        batch 1  .8   .1    0   .1    0
+        batch 2  .5   .2    0   .2   .1
+        class     0    1    2    0    1      (z mod 3)
+
+    Embeddings of two dimensions must turn so that each token points to its class; who always says
+    class 0 errs with the mass of the other classes.
+
     Args:
         tokens: N.
         alpha: exponent of Zipf's law.

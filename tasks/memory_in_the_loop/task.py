@@ -47,6 +47,18 @@ class MemoryInTheLoop(Measurement):
     Source: README of suyash144/titans: what was recalled in the prompt of a language model, and
     its next step, a score of confidence.
 
+    Example: the questions on one sequence that a kernel memory holds (845 139 124 368) and on one
+    that it does not (487 703 537 273), ``items=8, size=16``, test of seed 0, each line a line of
+    the prompt:
+
+        seen      Sequence: 845 139 124 ?      unseen      Sequence: 487 703 537 ?
+                  Note: 368                                Note: 249
+                  Confidence: 100 %                        Confidence: 10 %
+                  Last number:                             Last number:
+
+    To be right the model must copy the note where it can be trusted, and say that it does not know
+    where it cannot; without a note (condition ``before``) one number in 1,000 is a guess.
+
     Args:
         answerer: "local" trains a small model within the measurement; "endpoint" asks a server.
         endpoint: address of an OpenAI-compatible API. How to reach it is no part of the result;

@@ -36,6 +36,19 @@ class MultiQueryRecall(Task):
     ``stale_rate`` is the share of queries of rewritten keys that get the first value. Curves:
     accuracy by number of pairs, and by distance of the query from the end of the writes.
 
+    Example: ``vocabulary=16, length=16, pairs=[3]``, the first training sequence of seed 0. Keys
+    are 1 to 7, values 8 to 15 and 0 fills; the loss counts at the three queries alone:
+
+        input   4  9  6 10  1 15  4  0  6  0  1  0  0  0  0  0
+        target  .  .  .  .  .  .  9  . 10  . 15  .  .  .  .  .
+
+    With ``pairs=[2], rewritten=1`` a key is written twice, and the later value counts:
+
+        input   1  9  4 10  1 15  1  0  0  0  0  0  4  0  0  0
+        target  .  .  .  .  .  . 15  .  .  .  .  . 10  .  .  .
+
+    A model must keep all pairs until they are asked; without memory one of V/2 values is a guess.
+
     Args:
         vocabulary: V; token 0 fills, keys are the rest of the first half, values the second half.
         length: T, positions of a sequence.

@@ -37,6 +37,16 @@ class Needle(Task):
     are several lengths. Curves: ``accuracy_by_length``, and ``accuracy_by_depth`` (where in the
     book the entry stood, 0 is its start).
 
+    Example: ``lengths=[24], letters=4, name_length=2, digits=2, questions=2``, the first training
+    sequence of seed 0: A to D are letters, _ fills, ? asks, and the loss counts at digits of
+    answers:
+
+        input   _ _ _ A A 7 7 A C 0 2 B C 0 1 ? A A 7 7 ? B C 0
+        target  . . . . . . . . . . . . . . . . . 7 7 . . . 0 1
+
+    The book has three entries, AA 77, AC 02 and BC 01. A model must hold numbers by name until
+    they are asked for; without memory a number of d digits is right with probability 10^−d.
+
     Args:
         lengths: inputs T of the sequences; each training batch has one of them, drawn at random.
         evaluated_lengths: those that are evaluated; null for those of training.

@@ -40,6 +40,16 @@ class Optimisation(Measurement):
     validation those after it. One generator gives first the numbers of the model and then the whole
     stream of samples; batches are consecutive.
 
+    Example: ``tokens=5, classes=2, samples=64, batch=8, dimensions=(4,), trials=1``: two batches
+    of the stream of seed 42, after the numbers of models=matrix, and their classes (z mod 2):
+
+        batch 1  0 0 1 0 0 0 3 0     class  0 0 1 0 0 0 1 0
+        batch 2  0 0 4 1 0 0 0 0            0 0 0 1 0 0 0 0
+
+    One step follows each batch, on its mean cross-entropy; in the end each token is asked once,
+    and its error counts by p(z). A model that always says class 0 errs with the mass of the
+    others, 0.21.
+
     Args:
         tokens: N.
         classes: M.

@@ -43,6 +43,16 @@ class Weighted(Protocol):
 class ScalingLaws(Measurement):
     """Errors of one weighting scheme against the size d of the memory and the samples n.
 
+    Example: ``tokens=5, classes=2, alpha=2``, 10 samples of the test, seed 0:
+
+        token z       0     1     2     3     4
+        p(z)         .68   .17   .08   .04   .03
+        count c_z     5     2     2     1     0
+        class f(z)    0     1     0     1     0      asked for every token, weighed by p(z)
+
+    A memory must answer tokens that it saw in spite of the others in the same matrix, and guesses
+    the class of one that it did not see; one that holds nothing errs with 1 − 1/M.
+
     Args:
         tokens: N.
         classes: M.

@@ -41,6 +41,16 @@ class StateTracking(Task):
     ``factors``; ``loss`` (cross-entropy in nats) at the training length, so that no checkpoint is
     chosen by what is asked. Curve: accuracy by position, from 1.
 
+    Example: ``length=8``, the first training sequence of seed 0; the loss counts everywhere:
+
+        parity  letters  0 0 1 0 0 0 1 0        s3  letters  0 0 5 1 2 2 3 0
+                states   0 0 1 1 1 1 0 0            states   0 0 5 3 1 3 4 4
+
+    The next state is letter · state, so a model must carry it along: no letter, nor any few of
+    them, tells it. A guess is right with 1/|group|; who counts letters without their order, with
+    one over the size of the commutator subgroup: always in parity and z60, 1/3 in s3, 1/60 in a5
+    and s5.
+
     Args:
         group: "parity" (2 elements), "z60", "s3" (6), "a5" (60) or "s5" (120).
         letters: "all" elements, or "small", of permutations: the identity and what moves the

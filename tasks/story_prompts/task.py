@@ -28,6 +28,16 @@ STORIES = 1000  # of the validation file, at most, in the predictor "another sto
 class StoryPrompts(BabiStories):
     """Continuations of the 24 prompts, and the share of them that hold an acceptable word.
 
+    Example: the first prompt, and what the judge says of two continuations, cut at their first
+    end:
+
+        prompt        Alice was so tired when she got back home so she went
+        continuation  to bed. She slept.                 judged: "to bed."       sensible (bed)
+                      to the shop. She bought milk.      judged: "to the shop."  not sensible
+
+    A model must keep to what the prompt says of its persons and things. The predictor "another
+    story" has the share that sentences of other stories reach by chance.
+
     Args:
         beam: width of the search; the paper has 2.
         new_tokens: the most tokens of a continuation, before it is cut at its first sentence; fewer

@@ -33,6 +33,17 @@ class TestTimeMemory(Measurement):
     its largest count; validation has only the smallest count of "many" and "capacity", since
     training thousands of sequences twice would take twice as long.
 
+    Example: ``material=numbers, size=8``, three sequences of seed 0. The stem is the key, the last
+    number the value, and an answer counts for the value that it has the largest cosine with:
+
+        written  44 239 933 → 760    963 379 427 → 503    497 683 101 → 866
+        asked    44 239 933 ?        963 379 427 ?        497 683 101 ?
+        cosines of the delta rule's answers with 760, 503, 866:
+                 .98  .25 -.25       .04 1.00  .17        -.31  .16 1.00
+
+    A memory must hold each pair apart from the others in a state of its size; one that holds
+    nothing is right with one over the number of values that were written.
+
     Args:
         material: "vectors", "numbers", "text" or "integers".
         size: width of keys and values.

@@ -42,6 +42,16 @@ class ThreeGradientSteps(Measurement):
     share of each memory that is recalled after them (``output_recall``, ``token_recall``,
     ``position_recall``). Curves: the same four numbers against the steps taken.
 
+    Example: ``tokens=8, length=8``, two sequences of the test, seed 0; only the last position is
+    asked:
+
+        input   3 4 4 4 0 1 7 3     target  . . . . . . . 4
+                7 3 2 3 0 4 7 0             . . . . . . . 4
+
+    In the first the trigger is 3, which 4 followed. After three steps the model must attend to the
+    token that came after the same token before; without that it guesses among the other N − 1
+    tokens.
+
     Args:
         tokens: N, size of the vocabulary.
         length: T, positions of a sequence.

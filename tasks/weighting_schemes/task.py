@@ -38,6 +38,16 @@ Alive = Callable[[], None]  # says that the work goes on
 class WeightingSchemes(Measurement):
     """Memories of f(z) = z mod 5 from W = 0, between fixed Gaussian embeddings.
 
+    Example: what c samples of a token, each a step γ, leave as its weight q(c), with 10 classes:
+
+        c           1     2     3    10   100  1000
+        γ = 0.01   .01   .02   .03   .09   .86  4.10     about in proportion to c
+        γ = 1      .91  1.71  2.35  4.23  6.86  9.20     about ln(10 c) for large c
+
+    Where tokens share a matrix the weights decide which are answered: the frequent ones alone if q
+    grows with c, all of them only where the dimensions suffice. With q = 0 all scores are equal,
+    and a guess among M classes is right with 1/M.
+
     Args:
         trials: random embeddings and streams.
         population_steps: steps on the population's gradient by SGD, by its sign and by its

@@ -65,6 +65,15 @@ class Windows(NamedTuple):
 class Wikipedia(BabiStories):
     """Loss by position on articles and on stories, with intervals over articles.
 
+    Example: ``articles_size=3, length=12``, the second window of the kind "article", of a model
+    that was trained on stories. Tokens are divided by bars, and the mean loss is kept at each of them:
+
+        input   The| t|ho|sk|bill| is| a| fro|g| that| li|ves
+        target   t|ho|sk|bill| is| a| fro|g| that| li|ves| in
+
+    A model must learn from the window what it never saw in training, such as the name thoskbill;
+    one that takes nothing from it has the same loss at late positions as at early ones.
+
     Args:
         articles: "grammar", "local", "simple_wikipedia", or "auto": local where ``wiki`` is given,
             else generated for generated stories, else Simple Wikipedia.
