@@ -75,6 +75,7 @@ class PairedLinear(nn.Module):
         return blocks.square().sum(dim=(1, 3)).div(2).sqrt()
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """(..., channels) -> (..., channels)."""
         return inputs @ self.matrix().T
 
 

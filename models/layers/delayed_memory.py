@@ -277,9 +277,11 @@ class LongTermMemory(ContextualMemory):
     """Pairs s <= t − delay: plain causal attention after a shift by the delay."""
 
     def visible(self, position: int, delay: int) -> tuple[int, int]:
+        """All pairs up to position − delay: (0, position − delay + 1)."""
         return 0, max(position - delay + 1, 0)
 
     def vectors_after(self, positions: int) -> int:
+        """Keys and values of all positions, an average and a pending value."""
         return 2 * positions + 2
 
     def _read(self, keys: Tensor, values: Tensor, delay: int) -> Tensor:
@@ -311,9 +313,12 @@ class ShortTermMemory(ContextualMemory):
         self.window = window
 
     def visible(self, position: int, delay: int) -> tuple[int, int]:
+        """The last ``window`` pairs before the position, or all of them; the delay does not
+        count."""
         return max(position - (self.window or position), 0), position
 
     def vectors_after(self, positions: int) -> int:
+        """Keys and values of the window, an average and a pending value."""
         return 2 * min(positions, self.window or positions) + 2
 
     def _read(self, keys: Tensor, values: Tensor, delay: int) -> Tensor:

@@ -59,6 +59,7 @@ class AttentionOfStories(BabiStories):
         self.extension = extension
 
     def data_hashes(self) -> dict[str, str]:
+        """Also of the windows whose last position is looked at, of both lengths."""
         hashes = super().data_hashes()
         for name, factor in (("windows", 1), ("extended_windows", self.extension)):
             stream, starts = self.attention_windows(factor)
@@ -112,6 +113,7 @@ class AttentionOfStories(BabiStories):
         return Evaluation(metrics, {}, curves, arrays)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Equal weights on all positions, at the training length."""
         return {"uniform attention": self._uniform}
 
     def _uniform(self, split: Split) -> Evaluation:

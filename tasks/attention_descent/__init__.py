@@ -41,6 +41,7 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, sequences: Sequences, device: torch.device | str) -> Known:
+        """The three parts of drawn sequences, on ``device``."""
         parts = (sequences.inputs, sequences.targets, sequences.occurrences() >= 2)
         return cls(*(torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in parts))
 

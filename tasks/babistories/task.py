@@ -130,6 +130,7 @@ class BabiStories(Task):
         return self._tokenizer(None)
 
     def prepare(self, report: Report) -> None:
+        """Tokenise every split that is not there yet, and learn a tokenizer "bpe" before it."""
         self.tokenizer = self._tokenizer(report)
         for split in self.corpus.splits:
             self._prepared(split, report)
@@ -140,10 +141,13 @@ class BabiStories(Task):
         return self._prepared(split, None)
 
     def specification(self) -> SequenceSpecification:
+        """Windows of ``length`` tokens; the vocabulary is rounded up to a multiple of 64."""
         padded = -(-self.tokenizer.vocabulary // PADDING_MULTIPLE) * PADDING_MULTIPLE
         return SequenceSpecification(self.length, vocabulary=padded)
 
     def data_hashes(self) -> dict[str, str]:
+        """Of the training tokens, those held out of them ("validation") and the validation file
+        ("test")."""
         self._check_sizes()
         train = self.stream("train").manifest
         parts = {"train": (0, self.training_tokens), "validation": (self.training_tokens, None)}
@@ -170,12 +174,16 @@ class BabiStories(Task):
         return self._batch(self.stream("train"), random_starts(seed, step, size, places))
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy in nats per token, in float32."""
         return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
 
     def training_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The same without all logits at once where the model offers its hidden vectors."""
         return losses.training_loss(model, batch.inputs, batch.targets)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """Loss in nats per token and bits per byte over consecutive windows; of "test" also the two
+        estimates over random windows, ``window_loss`` and ``train_loss``."""
         stream, starts = self.evaluation_windows(split)
         measured = self.window_losses(model, stream, starts, device)
         metrics = self._metrics(measured, stream)
@@ -187,10 +195,12 @@ class BabiStories(Task):
         return Evaluation(metrics, {"loss": per_window}, arrays={"corpus": self.corpus_facts()})
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        """Mean over the tokens that are held out of the training file, in nats."""
         stream, starts = self.evaluation_windows("validation")
         return float(self.window_losses(model, stream, starts, device).mean())
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Equal chances for all tokens, and their frequencies in training."""
         return {
             "uniform": partial(self._predictor, np.full(self.tokenizer.vocabulary, 1.0)),
             "unigram": lambda split: self._predictor(self.unigram_counts(), split),

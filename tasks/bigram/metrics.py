@@ -1,4 +1,5 @@
-"""What is measured of a predictor of the next token (sheet of Bietti et al. 2023, section 4)."""
+"""What is measured of a predictor of the next token (Bietti et al. 2023, "Birth of a Transformer",
+arXiv 2306.00802, section 4, and its released scripts)."""
 
 from __future__ import annotations
 

@@ -130,6 +130,7 @@ class Bigram(Task):
         return {name: self._draw(size, streams[name]) for name, size in self.sizes.items()}
 
     def specification(self) -> SequenceSpecification:
+        """``length`` positions over the tokens of the table."""
         return SequenceSpecification(self.length, vocabulary=self.sampler.table.vocabulary)
 
     def data_hashes(self) -> dict[str, str]:
@@ -150,16 +151,20 @@ class Bigram(Task):
         return self._draw(size, TRAIN, seed, step)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of every next token, in nats."""
         return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """The metrics of :func:`tasks.bigram.metrics.measure`."""
         return measure(_of_model(model, device), self.splits[split], self.sampler.table)
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        """Mean cross-entropy of the outputs that the past tells (c_t >= 2), in nats."""
         sequences = self.splits["validation"]
         return in_context_loss(_of_model(model, device), sequences, self.sampler.table)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """A guess, the table of bigrams without a look back, and whoever knows the triggers."""
         known: dict[str, Predictor] = {
             "uniform": self._uniform,
             "global bigram": self._global,

@@ -131,6 +131,8 @@ class BigramProbes(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """Train by SGD from the weights of ``seed``, with probes before the first step and after
+        the last."""
         vocabulary = self.bigram.sampler.table.vocabulary
         model: Any = fitting_model(
             build, vocabulary, self.length, seed=seed, offers=OFFERS, choose=CHOOSE

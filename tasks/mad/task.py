@@ -130,16 +130,19 @@ class Mad(Task):
         return {split: self._drawn(split, size) for split, size in self.sizes.items()}
 
     def specification(self) -> SequenceSpecification:
+        """Tokens; a model of compression has an output for each place and token."""
         rule = self.rule
         places = rule.length if self._compresses else 1
         # Compression reads one position for all places: one output for each place and token.
         return SequenceSpecification(rule.length, vocabulary=rule.vocabulary * places)
 
     def data_hashes(self) -> dict[str, str]:
+        """Of inputs, targets and what is trained, of each split."""
         names = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
         return {name: _hash(self.splits[split]) for name, split in names.items()}
 
     def steps_per_epoch(self, size: int) -> int:
+        """Passes over a fixed training set; the last batch of one is filled up."""
         return -(-self.sizes[TRAIN] // size)
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
@@ -155,14 +158,18 @@ class Mad(Task):
         return Batch(inputs, targets, tokens=inputs.numel())
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the tokens that are asked, in nats."""
         return functional.cross_entropy(
             self._scores(outputs).flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED
         )
 
     def training_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The same, of compression from the last position alone where the model can give it
+        alone."""
         return self.loss(self._outputs(model, batch.inputs), batch)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """Accuracy and cross-entropy in nats over all tokens that are asked."""
         examples = self.splits[VALIDATION if split == "validation" else TEST]
         loss, answers = 0.0, []
         for inputs, targets in _parts(examples):
@@ -175,6 +182,8 @@ class Mad(Task):
         return _measured(examples, np.concatenate(answers), loss / asked)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """A guess among the tokens that may be asked, and the right answers."""
+
         def oracle(split: Split) -> Evaluation:
             examples = self.splits[VALIDATION if split == "validation" else TEST]
             return _measured(examples, examples.targets, 0.0)

@@ -137,6 +137,7 @@ class MemoryInTheLoop(Measurement):
             raise ValueError(f"items={items}: there are not so many sequences of length={length}")
 
     def data_hashes(self) -> dict[str, str]:
+        """Of the sequences of seed 0 and the vectors that stand for items."""
         splits: tuple[Split, ...] = ("validation", "test")
         embeddings = self.sequences.digest
         return {
@@ -182,6 +183,7 @@ class MemoryInTheLoop(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """Memorise, ask under all conditions, and count; raises what the answerer raises."""
         asked, others = self._drawn(split, seed)
         with torch.no_grad():
             memory = self._written(build, seed, asked, device)

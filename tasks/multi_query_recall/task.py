@@ -124,6 +124,7 @@ class MultiQueryRecall(Task):
         }
 
     def specification(self) -> SequenceSpecification:
+        """``length`` positions over ``vocabulary`` tokens."""
         return SequenceSpecification(self.length, vocabulary=self.vocabulary)
 
     def data_hashes(self) -> dict[str, str]:
@@ -146,11 +147,13 @@ class MultiQueryRecall(Task):
         return Batch(inputs, targets, tokens=inputs.numel())
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the queries, in nats."""
         return functional.cross_entropy(
             outputs.flatten(0, 1).float(), batch.targets.flatten(), ignore_index=IGNORED
         )
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """All metrics, each a mean over the numbers of pairs."""
         found = {
             number: _answers(model, sequences, device)
             for number, sequences in self.splits[split].items()
@@ -160,10 +163,13 @@ class MultiQueryRecall(Task):
         return self._measured(answers, split, float(np.mean(list(losses.values()))))
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        """Cross-entropy of the queries in nats, a mean over the numbers of pairs."""
         splits = self.splits["validation"].values()
         return float(np.mean([_answers(model, one, device)[1] for one in splits]))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Guesses among all values and among those of the sequence, and tables with the latest and,
+        where keys are written again, the first value."""
         known: dict[str, Callable[[Split], Evaluation]] = {
             "uniform over values": partial(
                 self._expected, choices=lambda number: self.vocabulary - self.vocabulary // 2

@@ -119,6 +119,7 @@ class Needle(Task):
         }
 
     def specification(self) -> SequenceSpecification:
+        """Room for the longest of all lengths; filler, question, ten digits and the letters."""
         longest = max(*self.lengths, *self.evaluated_lengths)
         return SequenceSpecification(longest, vocabulary=FIRST_LETTER + self.book.letters)
 
@@ -135,16 +136,20 @@ class Needle(Task):
         return Batch(inputs, targets, tokens=inputs.numel())
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the digits of answers, in nats."""
         return functional.cross_entropy(
             outputs.flatten(0, 1).float(), batch.targets.flatten(), ignore_index=IGNORED
         )
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """All metrics, each a mean over the lengths."""
         found = {T: _answers(model, one, device) for T, one in self.splits[split].items()}
         losses = [loss for _, loss in found.values()]
         return self._measured({T: a for T, (a, _) in found.items()}, split, float(np.mean(losses)))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Guesses of each digit and of a number of the book, and the right answers."""
+
         def oracle(split: Split) -> Evaluation:
             splits = self.splits[split].items()
             return self._measured({T: one.targets[:, one.places] for T, one in splits}, split, 0.0)

@@ -113,12 +113,15 @@ class RegBench(Task):
         return generate(self.language, self.data_seed, self.sizes, self.variant)
 
     def specification(self) -> SequenceSpecification:
+        """20 tokens (padding, 18 letters, separator) and the longest sequence that can be drawn."""
         return SequenceSpecification(self.language.maximum_length, vocabulary=VOCABULARY)
 
     def data_hashes(self) -> dict[str, str]:
+        """Of tokens and legal letters of each split."""
         return {split: sequences.sha256() for split, sequences in self.splits.items()}
 
     def steps_per_epoch(self, size: int) -> int:
+        """Batches in one pass; the last may be smaller."""
         return -(-self.sizes["train"] // size)
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
@@ -133,6 +136,8 @@ class RegBench(Task):
         return _padded(self.splits["train"], self._epoch[1][place])
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy in nats of the letters that follow; separators and padding do not
+        count."""
         return functional.cross_entropy(
             outputs.flatten(0, 1).float(), batch.targets.flatten(), ignore_index=IGNORED
         )
@@ -158,6 +163,7 @@ class RegBench(Task):
         return torch.stack(parts).sum() / batch.asked
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """The metrics of :func:`tasks.regbench.metrics.measure`."""
         sequences = self.splits[split]
         counts = sequences.lengths - 1
         starts = np.cumsum(counts) - counts
@@ -185,6 +191,7 @@ class RegBench(Task):
         return total.item() / asked
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Guesses, in-context n-grams of order 1 to 4, and the automaton itself."""
         known: dict[str, Callable[[Sequences], NDArray[np.float64]]] = {
             "uniform": predictors.uniform,
             "uniform over seen letters": predictors.uniform_over_seen,

@@ -112,6 +112,7 @@ class StateTracking(Task):
         }
 
     def specification(self) -> SequenceSpecification:
+        """The longest words that are asked, over the elements of the group."""
         return SequenceSpecification(self.longest, vocabulary=self.group.order)
 
     def data_hashes(self) -> dict[str, str]:
@@ -130,9 +131,11 @@ class StateTracking(Task):
         return Batch(torch.from_numpy(words), torch.from_numpy(states), tokens=words.size)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of all states, in nats."""
         return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """Accuracies by multiple of the training length, and the loss at that length."""
         words, states = self.splits[split]
         answers, losses = self._answers(model, words, states, device)
         return self._measured(answers == states, float(losses[:, : self.length].mean()))
@@ -143,6 +146,7 @@ class StateTracking(Task):
         return float(self._answers(model, words, states, device)[1].mean())
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """A guess, whoever counts the letters without their order, and the product itself."""
         order = self.group.order
         return {
             "uniform": lambda split: self._expected(1 / order),

@@ -63,6 +63,7 @@ class StoryPrompts(BabiStories):
         return read_prompts()
 
     def data_hashes(self) -> dict[str, str]:
+        """Of "test" the prompts with their acceptable words, and the validation file."""
         hashes = super().data_hashes()
         prompts = json.dumps([asdict(prompt) for prompt in self.prompts])
         content = f"{prompts}:{self.stream('valid').manifest.tokens_sha256}"
@@ -86,6 +87,7 @@ class StoryPrompts(BabiStories):
         return Evaluation(metrics, {"sensible": passed}, arrays=arrays)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """The words of the prompt again, and second sentences of other stories."""
         return {"repeats the prompt": self._repeats, "another story": self._another_story}
 
     def _continue(self, model: nn.Module, prompt: Prompt) -> dict[str, Any]:

@@ -79,11 +79,13 @@ class Vectors(Material):
     strengths = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 
     def pairs(self, trials: int, items: int, generator: torch.Generator) -> Pairs:
+        """Keys and values of independent random directions; every value has a label of its own."""
         keys, values = torch.randn(2, trials, items, self.size, generator=generator)
         labels = torch.arange(items).expand(trials, items)
         return Pairs(unit(keys), unit(values), labels)
 
     def corrupted(self, pairs: Pairs, strength: float, generator: torch.Generator) -> Tensor:
+        """Keys with a random unit vector added, ``strength`` long, at norm 1 again."""
         noise = unit(torch.randn(pairs.keys.shape, generator=generator))
         return unit(pairs.keys + strength * noise)
 
@@ -112,6 +114,7 @@ class NumberSequences(Material):
         return unit(torch.randn(self.length, NUMBERS, self.size, generator=generator))
 
     def pairs(self, trials: int, items: int, generator: torch.Generator) -> Pairs:
+        """Uniform random sequences; two with one stem are possible."""
         shape = (trials, items, self.length)
         return self.of_sequences(torch.randint(0, NUMBERS, shape, generator=generator))
 
@@ -127,6 +130,7 @@ class NumberSequences(Material):
         return unit(self.embeddings[places, stems].sum(-2))
 
     def corrupted(self, pairs: Pairs, strength: float, generator: torch.Generator) -> Tensor:
+        """Keys of stems in which ``strength`` numbers, at random places, are others."""
         stems = torch.tensor(pairs.prompts)
         # A random order of places: the first ``strength`` of them are replaced.
         order = torch.rand(stems.shape, generator=generator).argsort(-1)
@@ -150,6 +154,7 @@ class Sentences(Material):
     TEMPERATURE = 0.1
 
     def pairs(self, trials: int, items: int, generator: torch.Generator) -> Pairs:
+        """First halves of sentences as keys and second halves as values, of fresh stories."""
         first = int(torch.randint(2**20, 2**40, (), generator=generator))
         halves = self._sentences(trials * items, first)
         keys = self._projected(0, [" ".join(stem) for stem, _ in halves])
@@ -163,6 +168,7 @@ class Sentences(Material):
         return Pairs(keys.view(shape), values.view(shape), labels.view(trials, items), prompts)
 
     def corrupted(self, pairs: Pairs, strength: float, generator: torch.Generator) -> Tensor:
+        """Keys of first halves with the share ``strength`` of their words left out."""
         stems = [list(stem) for items in pairs.prompts for stem in items]
         shorter = [self._thinned(stem, strength, generator) for stem in stems]
         return self._projected(0, shorter).view(pairs.keys.shape)

@@ -116,6 +116,7 @@ class TestTimeMemory(Measurement):
         self.material: Material = MATERIALS[material](size, data_seed)
 
     def data_hashes(self) -> dict[str, str]:
+        """Of the keys of seed 0, rounded."""
         found: dict[str, str] = {}
         splits: tuple[Split, ...] = ("validation", "test")
         for split in splits:
@@ -131,6 +132,8 @@ class TestTimeMemory(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """The battery, or the experiments with integers; a part that diverges is left out."""
+
         def fresh(key_size: int = self.size, value_size: int = self.size) -> Memory:
             memory: nn.Module = build(key_size, value_size, seed=seed)
             assert isinstance(memory, Memory)

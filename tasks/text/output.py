@@ -59,6 +59,7 @@ class GrowingFile:
 
     @property
     def sha256(self) -> str:
+        """Of all that was appended, hexadecimal."""
         return self._digest.hexdigest()
 
 

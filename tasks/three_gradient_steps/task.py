@@ -102,6 +102,7 @@ class ThreeGradientSteps(Measurement):
         }
 
     def data_hashes(self) -> dict[str, str]:
+        """Of the first 256 sequences of seed 0, with their answers."""
         splits: tuple[Split, ...] = ("validation", "test")
         return {
             split: hashlib.sha256(b"".join(part.numpy().tobytes() for part in drawn)).hexdigest()
@@ -126,6 +127,7 @@ class ThreeGradientSteps(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """One step on each matrix in turn, each on sequences of its own, with probes in between."""
         model: Any = fitting_model(
             build, self.tokens, self.length, seed=seed, offers=ORDER, choose=CHOOSE
         )

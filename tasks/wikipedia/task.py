@@ -66,7 +66,7 @@ class Wikipedia(BabiStories):
     """Loss by position on articles and on stories, with intervals over articles.
 
     Example: ``articles_size=3, length=12``, the second window of the kind "article", of a model
-    that was trained on stories. Tokens are divided by bars, and the mean loss is kept at each of them:
+    that was trained on stories. Bars divide tokens, and the mean loss is kept at each position:
 
         input   The| t|ho|sk|bill| is| a| fro|g| that| li|ves
         target   t|ho|sk|bill| is| a| fro|g| that| li|ves| in
@@ -121,10 +121,12 @@ class Wikipedia(BabiStories):
         self._articles: TokenStream | None = None
 
     def prepare(self, report: Report) -> None:
+        """Tokenise the stories, then the articles."""
         super().prepare(report)
         self._article_stream(report)
 
     def data_hashes(self) -> dict[str, str]:
+        """Also of each list of windows; "test" is that of the stream."""
         hashes = super().data_hashes()
         found = {
             name: windows_sha256(windows.stream, windows.starts, self.length)
@@ -157,6 +159,8 @@ class Wikipedia(BabiStories):
         return self._with_context(found, lambda w: self.losses_of(model, w, device))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Equal chances for all tokens, and their frequencies in the stories."""
+
         def fixed(counts: NDArray[np.float64]) -> Callable[[Split], Evaluation]:
             surprise = -np.log(counts / counts.sum())
 
@@ -175,6 +179,7 @@ class Wikipedia(BabiStories):
         }
 
     def corpus_facts(self) -> dict[str, Any]:
+        """Also of the articles."""
         facts = super().corpus_facts()
         return {**facts, "articles": manifest_facts(self._article_stream(None))}
 

@@ -1,4 +1,5 @@
-"""BabiStories: the official volumes, or the two files extracted from them (sheet, section 2.1)."""
+"""BabiStories (Zhang et al., "Memory Mosaics", ICLR 2025, arXiv 2405.06394, section 7 and appendix
+B): the official volumes, or the two files extracted from them."""
 
 from __future__ import annotations
 
@@ -97,15 +98,18 @@ class BabiStoriesArchive(Corpus):
         self._volumes = volumes
 
     def key(self, split: str) -> dict[str, Any]:
+        """Name, size and time of change of each volume."""
         return {"volumes": [fingerprint(volume) for volume in self._volumes], "split": split}
 
     def text_bytes(self, split: str) -> int:
+        """As the archive states it."""
         with self._archive() as archive:
             return self._member(archive, split).uncompressed
 
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """The stories of the unpacked file; without ``scratch`` it is deleted afterwards."""
         if scratch is not None:
             yield from read_documents(self._unpacked(split, scratch, report), JSON_LINES)
             return
@@ -170,11 +174,13 @@ class JoinedFiles(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """As of one file of all their bytes."""
         origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._ends[-1]}
         self._position = origin[whence] + offset
         return self._position
 
     def readinto(self, buffer: Any) -> int:
+        """At most to the end of the file that holds the position; 0 at the end of the last."""
         number = bisect_right(self._ends, self._position)
         if number == len(self._files):
             return 0

@@ -59,6 +59,7 @@ class FileCorpus(Corpus):
         self.notes = [*notes, *(_note_on_marks(path) for path in self._with_marks(every))]
 
     def key(self, split: str) -> dict[str, Any]:
+        """Name, size and time of change of each file."""
         key: dict[str, Any] = {"files": [fingerprint(path) for path in self._files[split]]}
         if any(_kind(path) == TEXT for path in self._with_marks(self._files[split])):
             key["end_marks"] = "within lines"  # earlier versions read them as ordinary text
@@ -74,6 +75,7 @@ class FileCorpus(Corpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """Those of all files in turn; a TextError where there are none."""
         empty = True
         for path in self._files[split]:
             for document in read_documents(path, self._kind):
@@ -114,6 +116,7 @@ class HashSplitFile(FileCorpus):
         self._path = path
 
     def key(self, split: str) -> dict[str, Any]:
+        """Also by which share it is split."""
         return {**super().key(split), "hash_split": VALID_SHARE}
 
     def text_bytes(self, split: str) -> int:
@@ -123,6 +126,7 @@ class HashSplitFile(FileCorpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """Those whose hash puts them on this side; a TextError where there are none."""
         held_out = self._held_out()
         empty = True
         for document in super().documents(split):

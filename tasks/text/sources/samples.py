@@ -200,6 +200,7 @@ class SampleCorpus(Corpus):
         return hashlib.sha256(self._list.read_bytes()).hexdigest()
 
     def key(self, split: str) -> dict[str, Any]:
+        """The list of rows, and the files in which they are looked for."""
         files = [] if self._place is None else [fingerprint(path) for path in self._files()]
         return {"sample": self.name, "rows": self._list_sha256, "split": split, "files": files}
 
@@ -209,6 +210,7 @@ class SampleCorpus(Corpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """The rows of the split that were found, in the order of the list."""
         texts = self._selected(report).texts
         first = 0
         for name, count in self._facts["splits"].items():
