@@ -171,6 +171,7 @@ class AttentionDescent(Measurement):
             looked = _look(model, asked)
             if not math.isfinite(looked["loss"]):
                 result.metrics[f"diverged/{name}"] = float(step)
+                # A curve ends before the step that is not finite, and has no accuracy.
                 accuracy = []
                 break
             accuracy = [looked.pop("accuracy")]

@@ -174,6 +174,7 @@ class Needle(Task):
         """All metrics of answers int64 (sequences, questions, digits) for each length."""
         splits = self.splits[split]
         digits = {T: answers[T] == one.targets[:, one.places] for T, one in splits.items()}
+        # A number is right only with all its digits.
         numbers = {T: right.all(2) for T, right in digits.items()}
         by_length = {T: float(right.mean()) for T, right in numbers.items()}
         # In tenths of the book: books of different length are averaged.
