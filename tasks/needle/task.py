@@ -155,9 +155,9 @@ class Needle(Task):
             return self._measured({T: one.targets[:, one.places] for T, one in splits}, split, 0.0)
 
         return {
-            "uniform over digits": lambda split: self._guessed(lambda length: math.inf),
             # Of infinitely many numbers the right one is drawn with probability 0: digits alone are
             # left.
+            "uniform over digits": lambda split: self._guessed(lambda length: math.inf),
             "uniform over seen numbers": lambda split: self._guessed(self.book.entries),
             "oracle": oracle,
         }

@@ -209,9 +209,9 @@ class ThreeMoons(Task):
 
     def _evaluate_rollout(self, rollout: Rollout, split: Split) -> Evaluation:
         groups = self._evaluation_sequences(split)
-        # One step ahead at every position: as the loss of a model.
         sequences = torch.cat([groups[periods] for periods in self.held_out[split]])
         every = torch.arange(1, self.length + 1)
+        # One step ahead at every position: as the loss of a model.
         predictions = rollout(sequences, every, 1)[:, :, 0]
         loss = float(self._square(predictions, sequences[:, 1:]).mean())
         return self._measure(groups, split, rollout, loss, "cpu")
