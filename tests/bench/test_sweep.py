@@ -116,7 +116,7 @@ def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP])
 def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undisturbed, how):
     driver = start_driver(tmp_path, "workers=1")
     wait_for_second_trial(tmp_path, driver)
