@@ -40,11 +40,11 @@ def _in_sight(text: str) -> str:
     return text
 
 
-LEAST_SAID = 10  # characters of a sentence
+LEAST_STATED = 10  # characters of a sentence
 Line = Annotated[
     str, Field(min_length=1, max_length=300, pattern=r"^[^\t\n]+$"), AfterValidator(_in_sight)
 ]
-Text = Annotated[str, Field(min_length=LEAST_SAID, max_length=5000), AfterValidator(_in_sight)]
+Text = Annotated[str, Field(min_length=LEAST_STATED, max_length=5000), AfterValidator(_in_sight)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 RunId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")]  # a file's name
 
