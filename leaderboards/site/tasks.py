@@ -14,7 +14,7 @@ from leaderboards.site.addresses import badge, from_page, relative, table_anchor
 from leaderboards.site.parts import Chart, Page, chart, fill, table, written
 from leaderboards.site.parts import badge as shown_badge
 from leaderboards.views import curves as drawn
-from leaderboards.views.dots import dots_spec
+from leaderboards.views.dots import dots as dots_chart
 from leaderboards.views.links import slug, to_model
 from leaderboards.views.parts import Filled, Grid, Text
 from leaderboards.views.sentences import notes, scale_note, summary
@@ -150,7 +150,7 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
         dots = chart(
             ranked_table.place,
             f"The scores of {ranked_table.place} as dots",
-            dots_spec(ranked_table.rows),
+            dots_chart(ranked_table.rows),
         )
     arrow = ARROWS.get(ranked_table.rows[0].direction or "", "")
     model_links = []
@@ -212,7 +212,7 @@ def _curve(ranked_table: Table[Row], lines: Sequence[drawn.Line], metric: str, k
     best = [row.model for row in ranked_table.rows if row.kind == "reference"][:2]
     title = f"{metric} {ARROWS.get(of_metric[0].direction or '', '')}".strip()
     shown_names = drawn.at_first(named_lines, best)
-    spec = drawn.curve_spec(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
+    spec = drawn.curve_chart(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
     return chart(title, f"Curves of {metric} on {ranked_table.place}", spec)
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-
 from bench.records.numbers import by_data_seed, data_seed, items_of, kind_of
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store, committed_path
@@ -28,11 +26,21 @@ from leaderboards.contents import OpenBoard, RecordLine, Row
 from leaderboards.render import count, number, plain, quantity
 from leaderboards.tables.grouping import measured
 from leaderboards.tables.summaries import YOURS
-from leaderboards.views.charts import Chart, colour_of, unchecked
+from leaderboards.views.charts import (
+    GREY,
+    Spec,
+    colour_of,
+    data,
+    layer,
+    layered,
+    nominal,
+    quantitative,
+)
 from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
 
 LOCAL_STORE = Path("runs")
 BARS = 40  # of the picture of differences by item
+DASHED = {"strokeDash": [3, 3], "color": GREY}  # the line of no difference
 
 
 @dataclass(frozen=True)
@@ -229,37 +237,36 @@ def costs(a: Row, b: Row) -> list[dict[str, str]]:
     ]
 
 
-@unchecked
-def seeds_chart(comparison: Comparison, dark: bool = False) -> Chart:
+def seeds_chart(comparison: Comparison, dark: bool = False) -> Spec:
     """The difference of each seed, with their mean and its interval."""
     pairs = comparison.by_seed
     assert pairs is not None
     ink = colour_of(comparison.a.model, dark)
-    points = tuple(
-        {"seed": f"seed {name}", "difference": value}
-        for name, value in zip(pairs.names, pairs.values, strict=True)
-    )
-    mean = {"seed": "mean", "difference": pairs.mean}
+    points = []
+    for name, value in zip(pairs.names, pairs.values, strict=True):
+        points.append({"seed": f"seed {name}", "difference": value})
+    mean: Spec = {"seed": "mean", "difference": pairs.mean}
     if pairs.interval:
         mean |= {"low": pairs.interval.low, "high": pairs.interval.high}
-    y = alt.Y("seed:N", sort=None, title=None)
-    x = alt.X("difference:Q", title=[f"{comparison.a.label} minus", comparison.b.label])
-    dots = alt.Chart(alt.Data(values=points)).mark_point(size=80, color=ink, filled=True)
-    centre = alt.Chart(alt.Data(values=(mean,)))
-    zero = alt.Chart(alt.Data(values=({"difference": 0},))).mark_rule(
-        strokeDash=[3, 3], color="#808080"
+    x = quantitative("difference", title=[f"{comparison.a.label} minus", comparison.b.label])
+    y = nominal("seed", sort=None, title=None)
+    place = {"x": x, "y": y}
+    tooltip = [nominal("seed"), quantitative("difference", format="+.4f")]
+    span = {"x": quantitative("low"), "x2": "high", "y": y}
+    centre = layer("point", {**place, "tooltip": tooltip}, size=120, color=ink, shape="diamond")
+    dots = layer("point", {**place, "tooltip": tooltip}, size=80, color=ink, filled=True)
+    return layered(
+        [
+            layer("rule", {"x": x}, **DASHED) | {"data": data([{"difference": 0}])},
+            layer("rule", span, strokeWidth=2, color=ink) | {"data": data([mean])},
+            centre | {"data": data([mean])},
+            dots | {"data": data(points)},
+        ],
+        height={"step": 28},
     )
-    tooltip = ["seed:N", alt.Tooltip("difference:Q", format="+.4f")]
-    return alt.layer(
-        zero.encode(x=x),
-        centre.mark_rule(strokeWidth=2, color=ink).encode(x="low:Q", x2="high:Q", y=y),
-        centre.mark_point(size=120, color=ink, shape="diamond").encode(x=x, y=y, tooltip=tooltip),
-        dots.encode(x=x, y=y, tooltip=tooltip),
-    ).properties(height=alt.Step(28))
 
 
-@unchecked
-def items_chart(comparison: Comparison, dark: bool = False) -> Chart:
+def items_chart(comparison: Comparison, dark: bool = False) -> Spec:
     """How the differences of the test items are spread, with their mean and its interval."""
     pairs = comparison.by_item
     assert pairs is not None
@@ -269,31 +276,29 @@ def items_chart(comparison: Comparison, dark: bool = False) -> Chart:
     tally = [0] * BARS
     for value in pairs.values:
         tally[min(int((value - low) / width), BARS - 1)] += 1
-    values = tuple(
-        {"from": low + place * width, "to": low + (place + 1) * width, "items": n, "zero": 0}
-        for place, n in enumerate(tally)
-        if n
-    )
+    bars = []
+    for place, count_here in enumerate(tally):
+        if count_here:
+            start = low + place * width
+            bars.append({"from": start, "to": start + width, "items": count_here, "zero": 0})
     title = [f"{comparison.a.label} minus", f"{comparison.b.label}, by test item"]
-    bars = (
-        alt.Chart(alt.Data(values=values))
-        .mark_rect(color=ink, opacity=0.7)
-        .encode(
-            x=alt.X("from:Q", title=title, scale=alt.Scale(zero=False)),
-            x2="to:Q",
-            y=alt.Y("zero:Q", title="test items"),
-            y2="items:Q",
-            tooltip=["from:Q", "to:Q", "items:Q"],
-        )
-    )
-    ends = ({"from": 0.0, "dash": True},)
-    rule = alt.Chart(alt.Data(values=ends)).mark_rule(strokeDash=[3, 3], color="#808080")
-    layers = [bars, rule.encode(x="from:Q")]
+    heights = {
+        "x": quantitative("from", title=title, scale={"zero": False}),
+        "x2": "to",
+        "y": quantitative("zero", title="test items"),
+        "y2": "items",
+        "tooltip": [quantitative(key) for key in ("from", "to", "items")],
+    }
+    zero = layer("rule", {"x": quantitative("from")}, **DASHED)
+    layers = [
+        layer("rect", heights, color=ink, opacity=0.7) | {"data": data(bars)},
+        zero | {"data": data([{"from": 0.0}])},
+    ]
     if pairs.interval:
-        band = ({"from": pairs.interval.low, "to": pairs.interval.high},)
-        mark = alt.Chart(alt.Data(values=band)).mark_rect(color=ink, opacity=0.25)
-        layers.append(mark.encode(x="from:Q", x2="to:Q"))
-    return alt.layer(*layers).properties(height=220)
+        span = {"x": quantitative("from"), "x2": "to"}
+        ends = {"from": pairs.interval.low, "to": pairs.interval.high}
+        layers.append(layer("rect", span, color=ink, opacity=0.25) | {"data": data([ends])})
+    return layered(layers, height=220)
 
 
 def told(pairs: Pairs | None, unit: str) -> str:

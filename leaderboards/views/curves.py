@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from leaderboards.contents import Line, OpenBoard
 from leaderboards.views.charts import (
-    Chart,
     Spec,
     chart,
-    chart_spec,
     is_ours,
     is_reference,
     origin,
@@ -101,40 +99,18 @@ def curve_chart(
     title: str,
     *,
     logarithmic: bool = False,
-    bins: int = BINS,
     dark: bool = False,
-) -> Chart:
+) -> Spec:
     """The chosen curves: a drag or the wheel zooms, a click in the legend picks one out.
 
     Args:
         named_lines: every curve of the page with its name, so that a name keeps its colour.
         wanted_names: the names to draw.
-        bins: places of a curve at most; 0 draws every point.
     """
-    drawn, names = _chosen(named_lines, wanted_names, bins)
-    return chart(drawn, names, title, logarithmic, dark)
-
-
-def curve_spec(
-    named_lines: Sequence[tuple[str, Line]],
-    wanted_names: Sequence[str],
-    title: str,
-    *,
-    logarithmic: bool,
-) -> Spec:
-    """The same in Vega-Lite, as :func:`leaderboards.views.charts.chart_spec` is."""
-    drawn, names = _chosen(named_lines, wanted_names, BINS)
-    return chart_spec(drawn, names, title, logarithmic)
-
-
-def _chosen(
-    named_lines: Sequence[tuple[str, Line]], wanted_names: Sequence[str], bins: int
-) -> tuple[list[tuple[str, Line, tuple[int, ...]]], dict[str, str]]:
-    models: Mapping[str, str] = {name: line.model for name, line in reversed(named_lines)}
-    ordered = {name: models[name] for name in dict.fromkeys(name for name, _ in named_lines)}
+    model_by_name: dict[str, str] = {}
     drawn = []
     for name, line in named_lines:
+        model_by_name.setdefault(name, line.model)
         if name in wanted_names:
-            places = bins if bins and not line.by_size else len(line.x)
-            drawn.append((name, *binned(line, places)))
-    return drawn, ordered
+            drawn.append((name, *binned(line, len(line.x) if line.by_size else BINS)))
+    return chart(drawn, model_by_name, title, logarithmic, dark)
