@@ -125,9 +125,10 @@ class Follows:
         if section == "metrics":
             matching = [matching]
         if section == "arrays":
-            matching = [
-                row for array in matching if isinstance(array, list) for row in _rows(array)
-            ]
+            arrays = [array for array in matching if isinstance(array, list)]
+            matching = []
+            for array in arrays:  # a list of numbers is one row
+                matching += [array] if _are_numbers(array) else array
         if section == "curves":
             points = [inside(points_of(curve), *self.span) for curve in matching]
         else:
@@ -261,11 +262,6 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"
     )
-
-
-def _rows(array: list[Any]) -> list[Any]:
-    """The rows of an array; a list of numbers is one."""
-    return [array] if _are_numbers(array) else array
 
 
 def _plain(value: Any) -> str:
