@@ -118,20 +118,19 @@ def lines_by_size(points: Iterable[SizedRow], made_from_hash: str) -> list[Line]
         points_by_curve[row.metric, entry.first.label, entry.first.model].append((entry, row))
     lines = []
     for _, candidates in sorted(points_by_curve.items()):
-        row_by_size: dict[int, Row] = {}
-        entry_by_size: dict[int, Entry] = {}
-        for entry, row in sorted(candidates, key=lambda point: _choice(point[0])):
-            size = entry.first.size or 0
-            row_by_size.setdefault(size, row)
-            entry_by_size.setdefault(size, entry)
-        sizes = sorted(row_by_size)
-        rows = [row_by_size[size] for size in sizes]
-        smallest = entry_by_size[sizes[0]]
+        point_by_size: dict[int, SizedRow] = {}
+        for entry, row in sorted(candidates, key=_as_chosen):
+            point_by_size.setdefault(entry.first.size or 0, (entry, row))
+        sizes = sorted(point_by_size)
+        rows = [point_by_size[size][1] for size in sizes]
+        smallest = point_by_size[sizes[0]][0]
         size_name = smallest.first.size_name or ""
+        settings = [word for word in smallest.variant.split(", ") if word]
+        others = [word for word in settings if not word.startswith(f"{size_name}=")]
         lines.append(
             replace(
                 _blank_line(smallest),
-                variant=_without(smallest.variant, size_name),
+                variant=", ".join(others),
                 group=smallest.line_group,
                 setting="",
                 metric=rows[0].metric,
@@ -149,9 +148,6 @@ def lines_by_size(points: Iterable[SizedRow], made_from_hash: str) -> list[Line]
     return lines
 
 
-def _choice(entry: Entry) -> tuple[bool, float, str]:
+def _as_chosen(point: SizedRow) -> tuple[bool, float, str]:
+    entry = point[0]
     return entry.first.role != "final", entry.validation_loss(), entry.first.identity
-
-
-def _without(variant: str, name: str) -> str:
-    return ", ".join(p for p in variant.split(", ") if p and not p.startswith(f"{name}="))

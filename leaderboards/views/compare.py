@@ -4,10 +4,9 @@ what they cost."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.records.numbers import by_data_seed, data_seed, items_of, kind_of
 from bench.records.schema import RunRecord, read_record
@@ -22,10 +21,10 @@ from core.statistics import (
     interval_of,
     mean_of,
 )
-from leaderboards.contents import OpenBoard, RecordLine, Row
+from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import count, number, plain, quantity
 from leaderboards.tables.grouping import measured
-from leaderboards.tables.summaries import YOURS
+from leaderboards.tables.summaries import YOURS, flatten
 from leaderboards.views.charts import (
     GREY,
     Spec,
@@ -111,12 +110,13 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
             f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
         )
         return Comparison(a, b, None, None, None, None, reason)
-    runs = [_files_of(_records_of(board, row)) for row in (a, b)]
-    known = a.mean is not None and b.mean is not None
+    runs = [_files_of(board, row) for row in (a, b)]
     difference = a.mean - b.mean if a.mean is not None and b.mean is not None else None
-    if not known or not all(runs):
-        absent = "The files of these records are not on this machine" if known else ""
-        return Comparison(a, b, difference, None, None, None, absent and f"{absent}.")
+    if difference is None:
+        return Comparison(a, b, None, None, None, None, "")
+    if not all(runs):
+        absent = "The files of these records are not on this machine."
+        return Comparison(a, b, difference, None, None, None, absent)
     metric, kind = a.metric, kind_of(a.task, a.metric)
     values = [_of_each_seed(records, metric) for records in runs]
     items = items_of(runs[0], metric), items_of(runs[1], metric)
@@ -124,12 +124,6 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
     by_item = _by_item(runs, metric)
     missing = "" if by_item else "The records hold no number for each test item of this metric."
     return Comparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
-
-
-def _records_of(board: OpenBoard, row: Row) -> Iterable[RecordLine]:
-    """The records of a row: those of one's own may have the names of committed ones."""
-    records = board.records(row.task, run_id=row.run_ids)
-    return [record for record in records if (record.origin == YOURS) == (row.origin == YOURS)]
 
 
 def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
@@ -151,17 +145,17 @@ def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
 
 def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
     """Over the items of all data seeds that both have."""
-    a, b = ({data_seed(own[0]): own for own in by_data_seed(each)} for each in runs)
+    a, b = ({data_seed(part[0]): part for part in by_data_seed(records)} for records in runs)
     names: list[str] = []
     differences: list[float] = []
     for seed in sorted(a.keys() & b.keys()):
-        one, other = items_of(a[seed], metric), items_of(b[seed], metric)
-        if one is None or other is None or one.values is None or other.values is None:
+        items_a, items_b = items_of(a[seed], metric), items_of(b[seed], metric)
+        if items_a is None or items_b is None or items_a.values is None or items_b.values is None:
             return None
-        if one.drawn != other.drawn or one.count != other.count:
+        if items_a.drawn != items_b.drawn or items_a.count != items_b.count:
             return None
-        names += [f"{seed}/{place}" for place in range(one.count)]
-        differences += [x - y for x, y in zip(one.values, other.values, strict=True)]
+        names += [f"{seed}/{place}" for place in range(items_a.count)]
+        differences += [x - y for x, y in zip(items_a.values, items_b.values, strict=True)]
     return _pairs(names, differences, runs[0])
 
 
@@ -175,11 +169,13 @@ def _pairs(
     return Pairs(tuple(names), tuple(values), mean_of(values), interval)
 
 
-def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
-    """The records as they lie in the project or in the store here, if they are those of the board:
-    the board's own lines are without the numbers of each test item."""
+def _files_of(board: OpenBoard, row: Row) -> list[RunRecord]:
+    """The records of a row as they lie in the project or in the store here, if they are those of
+    the board: the board's own lines are without the numbers of each test item."""
     files = []
-    for record in records:
+    for record in board.records(row.task, run_id=row.run_ids):
+        if (record.origin == YOURS) != (row.origin == YOURS):
+            continue  # one's own may have the name of a committed one
         if Path(record.run_id).name != record.run_id:
             continue  # a board of others names no other folder
         for path in (
@@ -202,21 +198,15 @@ def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
 def differing_settings(board: OpenBoard, a: Row, b: Row) -> list[dict[str, str]]:
     """The settings in which the first runs of two rows differ; "–" where one has no such."""
     contents = contents_of(board, (a, b))
-    flat = [dict(_flat(contents.get(row.run_ids[0], {}).get("config", {}))) for row in (a, b)]
-    keys = list(dict.fromkeys([*flat[0], *flat[1]]))
-    return [
-        {"setting": key, "a": str(flat[0].get(key, "–")), "b": str(flat[1].get(key, "–"))}
-        for key in keys
-        if flat[0].get(key) != flat[1].get(key)
-    ]
-
-
-def _flat(tree: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, tree
+    of_a, of_b = (
+        dict(flatten(contents.get(row.run_ids[0], {}).get("config", {}))) for row in (a, b)
+    )
+    lines = []
+    for key in {**of_a, **of_b}:
+        if of_a.get(key) != of_b.get(key):
+            value_a, value_b = str(of_a.get(key, "–")), str(of_b.get(key, "–"))
+            lines.append({"setting": key, "a": value_a, "b": value_b})
+    return lines
 
 
 def costs(a: Row, b: Row) -> list[dict[str, str]]:
