@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bench.config.groups import task_card
 from core.escaping import spreadsheet
@@ -62,6 +62,12 @@ def noted(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(f"{row.source or name(row)}: {row.note}" for row in rows if row.note))
 
 
+def listed(texts: Sequence[str], conjunction: str = "and") -> str:
+    """Texts as a sentence has them: "a, b and c"."""
+    *others, last = texts
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
 def plain(label: str) -> str:
     """A label for readers: names of predictors in code have underscores."""
     return label.replace("_", " ")
@@ -74,16 +80,15 @@ def task_label(task: str) -> str:
 
 def doubts(claim: ClaimLine) -> list[str]:
     """What a reader of a decided verdict must know beside it."""
-    lost = "does not stay when all questions of the preset are taken together"
-    late = "the claim was set, or last reworded, after the runs had begun"
-    if claim.confirmed:
-        late += "; those alone that began later decide it alike"
-    decided = claim.verdict in ("reproduced", "contradicted")
-    return [
-        text
-        for text, holds in ((lost, claim.stays is False), (late, claim.after_runs))
-        if decided and holds
-    ]
+    texts: list[str] = []
+    if claim.verdict not in ("reproduced", "contradicted"):
+        return texts
+    if claim.stays is False:
+        texts.append("does not stay when all questions of the preset are taken together")
+    if claim.after_runs:
+        later = "; those alone that began later decide it alike" if claim.confirmed else ""
+        texts.append(f"the claim was set, or last reworded, after the runs had begun{later}")
+    return texts
 
 
 def p_of(claim: ClaimLine) -> str:

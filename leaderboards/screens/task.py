@@ -198,4 +198,4 @@ def _about(board: OpenBoard, table: Table[Row], tables_of_task: Sequence[Table[B
     page.show(claim_parts(board, table.task, in_app))
     page.show(coverage_parts(table.task, tables_of_task))
     with st.expander("Cards"):
-        page.draw("cards", cards=cards(table))
+        page.draw("cards", cards=cards(table).items())

@@ -102,7 +102,10 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
     ]
     below = [*claim_parts(board, task.name, from_page(place))]
     below += coverage_parts(task.name, task.briefs)
-    below.append(Filled("cards", {"cards": _cards(task)}))
+    card_by_name: dict[str, Mapping[str, object]] = {}
+    for placed in task.tables:
+        card_by_name |= cards(placed.table)
+    below.append(Filled("cards", {"cards": card_by_name.items()}))
     scale = scale_note(first.rows, task.briefs)
     parts = [
         *written(place, [Text((scale,) if scale else (), title=label)]),
@@ -120,12 +123,6 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
         shown_badge(place, badge("tasks", task.name), label),
     ]
     return Page(place, label, tuple(parts))
-
-
-def _cards(task: Task) -> list[tuple[str, Mapping[str, object]]]:
-    return list(
-        {name: card for placed in task.tables for name, card in cards(placed.table)}.items()
-    )
 
 
 def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:

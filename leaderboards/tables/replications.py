@@ -97,26 +97,26 @@ def replications(entry: Entry, beside: Entry) -> list[Replication]:
     summary_by_run = {(summary.identity, summary.seed): summary for summary in entry.summaries}
     values = [s.value for s in entry.summaries if s.outcome == "ok" and s.value is not None]
     explained = one_more(values, kind_of(entry.first.task, entry.first.metric))
-    return [
-        _pair(entry, summary_by_run[other.identity, other.seed], other, explained)
-        for other in beside.summaries
-        if (other.identity, other.seed) in summary_by_run
-    ]
+    pairs = []
+    for other in beside.summaries:
+        if summary := summary_by_run.get((other.identity, other.seed)):
+            pairs.append(_pair(entry, summary, other, explained))
+    return pairs
 
 
 def verified_again(entries: Iterable[Entry], statuses: VerificationStatuses) -> list[Replication]:
     """What ``leaderboards.verify`` found where it made runs of these entries again, whether they
     passed or not; a record that stands in several tables counts in the first."""
-    homes: dict[str, tuple[Entry, RecordSummary]] = {}
+    seen: set[str] = set()
+    again = []
     for entry in entries:
         for summary in entry.summaries:
-            homes.setdefault(summary.content, (entry, summary))
-    return [
-        _checked(entry, summary, check)
-        for entry, summary in homes.values()
-        for check in statuses.about(summary).checks
-        if check.level == "re-run" and check.made
-    ]
+            checks = [] if summary.content in seen else statuses.about(summary).checks
+            seen.add(summary.content)
+            for check in checks:
+                if check.level == "re-run" and check.made:
+                    again.append(_checked(entry, summary, check))
+    return again
 
 
 def _checked(entry: Entry, summary: RecordSummary, check: Check) -> Replication:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -130,20 +130,18 @@ def _look_for_strangers(statement: Statement, folder: Path) -> None:
         Store(folder).weights(run_id) for run_id, w in statement.weights.items() if not w.address
     ]
     expected = {folder / FILE, *_paths(folder, statement), *weights}
-    for path in _files(folder):
-        if path not in expected or path.is_symlink():
-            stranger = path.relative_to(folder)
-            raise UserError(
-                f"the submission {folder.name} is refused because it holds {str(stranger)!a:.200}, "
-                f"which {FILE} does not name: a submission is records, weights and a statement",
-                RUN_FAILED,
-            )
-
-
-def _files(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder, followlinks=False):
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        yield from (Path(place) / name for name in (*files, *links))
+        for name in (*files, *folders):
+            path = Path(place, name)
+            if path.is_dir() and not path.is_symlink():
+                continue
+            if path not in expected or path.is_symlink():
+                stranger = str(path.relative_to(folder))
+                raise UserError(
+                    f"the submission {folder.name} is refused because it holds {stranger!a:.200}, "
+                    f"which {FILE} does not name: a submission is records, weights and a statement",
+                    RUN_FAILED,
+                )
 
 
 def disagreement(statement: Statement, record: RunRecord) -> str | None:

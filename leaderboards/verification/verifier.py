@@ -108,12 +108,13 @@ class Verifier:
         Args:
             counted: as :meth:`count` gives it.
         """
-        counts = [counted[target.record.run_id] for target in targets]
-        verifications = [self._consistent(*pair) for pair in zip(targets, counts, strict=True)]
-        if self.level != "consistent":
-            verifications = [
-                self._scored(*three) for three in zip(targets, counts, verifications, strict=True)
-            ]
+        verifications = []
+        for target in targets:
+            counts = counted[target.record.run_id]
+            verification = self._consistent(target, counts)
+            if self.level != "consistent":
+                verification = self._scored(target, counts, verification)
+            verifications.append(verification)
         if self.level == "re-run":
             verifications = self._run(targets, verifications)
         for target, verification in zip(targets, verifications, strict=True):
@@ -140,7 +141,11 @@ class Verifier:
         record = target.record
         refused = counts.refused and (self.bench.lacks(record) or counts.refused)
         wrong = refused or other_data(record, counts.data) or ""
-        check = self._check("consistent", not wrong, told=wrong or _not_counted(counts))
+        uncounted = ""
+        if not counts.cost:
+            reason = counts.uncounted or "nothing was trained for it"
+            uncounted = f"sizes and FLOPs were not counted, since {reason}"
+        check = self._check("consistent", not wrong, told=wrong or uncounted)
         return about(record, target.to, left_open(record) or counts.uncounted).with_check(check)
 
     def _scored(self, target: Asked, counts: Counted, so_far: Verification) -> Verification:
@@ -217,8 +222,3 @@ def _machine_of(repeated: RunRecord) -> dict[str, object]:
         "commit": provenance.commit,
     }
     return {**machine, "libraries": provenance.libraries}
-
-
-def _not_counted(counts: Counted) -> str:
-    reason = counts.uncounted or "nothing was trained for it"
-    return "" if counts.cost else f"sizes and FLOPs were not counted, since {reason}"

@@ -14,7 +14,7 @@ from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.tables.replications import together
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
 from leaderboards.views.parts import Beside, Code, Grid, Links, Part, Text, facts
-from leaderboards.views.tables import by_scale, first_task
+from leaderboards.views.tables import by_scale, first_task, has_all
 from leaderboards.views.trust import YOURS, explained, trust_of
 
 Facts = list[tuple[str, str]]
@@ -127,15 +127,14 @@ def record_page(found_record: Record, models: Container[str], address: Address) 
     ]
 
 
-def matching(board: OpenBoard, words: str) -> list[tuple[str, str]]:
+def matching(board: OpenBoard, search: str) -> list[tuple[str, str]]:
     """Run id and origin of the records in whose id, label, role or origin every word occurs."""
-    wanted = words.lower().split()
-    return [
-        (run_id, origin)
-        for task in board.tasks()
-        for run_id, origin, *texts in board.distinct("records", task, *SEARCHED)
-        if all(word in " ".join((run_id, origin, *texts)).lower() for word in wanted)
-    ]
+    names = []
+    for task in board.tasks():
+        for texts in board.distinct("records", task, *SEARCHED):
+            if has_all(search, texts):
+                names.append((texts[0], texts[1]))
+    return names
 
 
 def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str, Any]]:
@@ -209,9 +208,9 @@ def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:
     ]
 
 
-def told_again(found: Sequence[Replication]) -> str:
+def in_words(replications: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
-    summary = together(found)
+    summary = together(replications)
     kinds = "" if summary.machines == 1 else "s"
     runs = "run was" if summary.runs == 1 else "runs were"
     return (
@@ -267,14 +266,12 @@ def provenance_facts(content: Mapping[str, Any]) -> Facts:
 def study_lines(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every setting that the search of a record tried, in the order of the search, with its mean
     over seeds where it was trained with all of them."""
-    trials = [
-        Trial.model_validate(trial_content)
-        for trial_content in (content.get("study") or {}).get("trials", [])
-    ]
-    means = [{"mean over seeds": trial.score if trial.over_seeds else None} for trial in trials]
-    if not any(trial.over_seeds for trial in trials):
-        means = [{} for _ in trials]
-    return [
-        {**trial.parameters, "value": trial.value, **mean, "outcome": trial.outcome}
-        for trial, mean in zip(trials, means, strict=True)
-    ]
+    trials = list(map(Trial.model_validate, (content.get("study") or {}).get("trials", [])))
+    has_means = any(trial.over_seeds for trial in trials)
+    lines = []
+    for trial in trials:
+        line = {**trial.parameters, "value": trial.value}
+        if has_means:
+            line["mean over seeds"] = trial.score if trial.over_seeds else None
+        lines.append({**line, "outcome": trial.outcome})
+    return lines

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from leaderboards.contents import Row
-from leaderboards.render import PRESETS, covered, name, noted, number
+from leaderboards.render import PRESETS, covered, listed, name, noted, number
 from leaderboards.views.tables import Brief, Table
 
 
@@ -130,8 +130,8 @@ def _better_reference(rows: Iterable[Row], best: Row) -> Row | None:
     return row if row and best.mean is not None and value > sign * best.mean else None
 
 
-def _listed(rows: Sequence[Row], conjunction: str = "and") -> str:
-    names = [name(row) for row in rows]
+def _listed(rows: Sequence[Row], conjunction: str) -> str:
+    names = list(map(name, rows))
     if len(names) > 4:
         names = [*names[:3], f"{len(names) - 3} more"]
-    return f" {conjunction} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    return listed(names, conjunction)

@@ -193,7 +193,7 @@ def test_a_claim_is_told_with_its_control_and_its_records(opened, make_record):
     assert found.control[1].startswith("The control, the untrained network, fails")
     assert found.runs == ((run, True), ("elsewhere", False))
     claims = [claim, a_claim("contradicted", "slower", figure="table3")]
-    assert filtered(claims, words="MOSAIC slower") == claims[1:]
+    assert filtered(claims, search="MOSAIC slower") == claims[1:]
     assert filtered(claims, figure="figure9", verdict="reproduced") == claims[:1]
     assert lines(claims)[1]["open"] == "claims?claim=table3%2Flaptop%2Fslower"
 
