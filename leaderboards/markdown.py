@@ -16,7 +16,6 @@ from bench.records.named_text import named_texts
 from core.effects import FALSE_DISCOVERIES
 from core.errors import VERIFICATION_FAILED, UserError
 from core.escaping import markdown, markdown_code
-from leaderboards.code_status import forms_in_words
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import (
@@ -31,6 +30,7 @@ from leaderboards.render import (
     plain,
     rank,
 )
+from leaderboards.tables.code_status import forms_in_words
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.figures import Figure, by_demand, figures_of
 from leaderboards.views.sentences import standing

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.records.schema import Trial
-from leaderboards.code_status import form_of
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.render import ARROWS, plain, quantity
+from leaderboards.tables.code_status import form_of
 from leaderboards.tables.replications import together
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
 from leaderboards.views.parts import Beside, Code, Grid, Links, Part, Text, facts

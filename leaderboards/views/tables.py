@@ -226,7 +226,8 @@ def _line(
     reasons: dict[str, list[str]] = {word: [] for word in reversed(WORDS)}
     for mark in row.marks:
         word, _, reason = mark.partition(": ")
-        reasons[word].append(reason)
+        if word in reasons:  # else it is of a board of another version
+            reasons[word].append(reason)
     return {
         "rank": "" if row.rank_best is None else rank(row),
         "model": (name(row) if several else plain(row.label))
