@@ -64,9 +64,9 @@ def main(words: list[str]) -> int:
             "drop_stale=true goes by all records there are: leave records=, skip_refused= and "
             "--check out"
         )
-    from leaderboards.making import Request, make
+    from leaderboards.making import BoardRequest, make
 
-    request = Request(
+    request = BoardRequest(
         house=FOLDER,
         folders=folders,
         store=STORE if local else None,

@@ -23,7 +23,7 @@ from leaderboards.tables.summaries import COMMITTED, SUBMITTED, YOURS
 
 
 @dataclass(frozen=True)
-class Request:
+class BoardRequest:
     """Which board is to be made or checked.
 
     Attributes:
@@ -45,7 +45,7 @@ class Request:
     drop_stale: bool
 
 
-def make(request: Request) -> int:
+def make(request: BoardRequest) -> int:
     """Build the board, or compare it with the records, and print what came of it; the exit code.
 
     Raises:

@@ -66,9 +66,9 @@ def main(words: list[str]) -> int:
         names.append(str(STORE))
     if bool(names) == (sample is not None):
         raise UserError("name a folder, a run id or a file, or give sample=N; --help explains")
-    from leaderboards.verification.session import Request, verify
+    from leaderboards.verification.session import VerificationRequest, verify
 
-    request = Request(
+    request = VerificationRequest(
         names=names,
         sample=sample,
         seed=_number(arguments, "seed") or 0,

@@ -24,7 +24,7 @@ Batch = list[Asked]  # records that belong together, as the seeds of one submiss
 
 
 @dataclass(frozen=True)
-class Request:
+class VerificationRequest:
     """What is to be verified, and how.
 
     Attributes:
@@ -53,7 +53,7 @@ class Request:
     report: Path | None
 
 
-def verify(request: Request) -> int:
+def verify(request: VerificationRequest) -> int:
     """Verify, print and report; the exit code.
 
     Raises:
@@ -73,7 +73,7 @@ def verify(request: Request) -> int:
 
 
 def _prepare(
-    request: Request, refused: list[UserError] | None, tell: Report
+    request: VerificationRequest, refused: list[UserError] | None, tell: Report
 ) -> tuple[Verifier, list[Batch]]:
     """The verifier, and the records that belong together; all are checked without running.
 
