@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bench.records.numbers import by_data_seed, kind_of, over_seeds
+from bench.records.schema import RunRecord
 from core.statistics import mean_interval
 from leaderboards.tables.grouping import Entry, Setting
 from leaderboards.tables.lines import Line, Row
@@ -26,24 +27,23 @@ def lines_of(setting: Setting) -> list[Line]:
     lines = []
     for name in sorted({name for record in finished for name in record.curves}):
         records = [record for record in finished if name in record.curves]
-        y_by_run_by_x: dict[float, dict[str, float]] = defaultdict(dict)
+        # The records that have a point at each x, with their y; they have no items of it.
+        points: dict[float, tuple[list[RunRecord], list[float]]] = defaultdict(lambda: ([], []))
         for record in records:
             curve = record.curves[name]
             for x, y in zip(curve.x, curve.y, strict=True):
-                y_by_run_by_x[x][record.run_id] = y
-        if not y_by_run_by_x:
+                points[x][0].append(record)
+                points[x][1].append(y)
+        if not points:
             continue
-        places = sorted(y_by_run_by_x)
+        places = sorted(points)
         means = []
         kind = kind_of(setting.first.task, name)
         several_data_seeds = len(by_data_seed(records)) > 1
         for x in places:
-            # Some of the runs have this point; their records have no items of it.
-            y_by_run = y_by_run_by_x[x]
-            having = [record for record in records if record.run_id in y_by_run]
-            values = [y_by_run[record.run_id] for record in having]
+            records_there, values = points[x]
             if several_data_seeds:
-                means.append(over_seeds(having, values, name, curve=True))
+                means.append(over_seeds(records_there, values, name, curve=True))
             else:  # the same, without a look at the records for each of thousands of points
                 means.append(mean_interval(values, kind))
         lines.append(

@@ -230,25 +230,22 @@ def together(lines: Sequence[Replication]) -> Replicated:
         by_machine[line.other_machine].append(line)
     names = {line.machine for line in lines} | set(by_machine)
     # A machine whose system nobody has told is any of the same processor.
-    machines = [n for n in names if not any(other.startswith(f"{n}, ") for other in names)]
+    different = [n for n in names if not any(other.startswith(f"{n}, ") for other in names)]
+    machines = []
+    for name, runs in sorted(by_machine.items()):
+        differences = [run.difference for run in runs if run.difference is not None]
+        machine = OneMachine(
+            name=name,
+            runs=len(runs),
+            same=sum(run.same_numbers for run in runs),
+            mean_difference=mean_of(differences) if differences else None,
+            largest_difference=max(map(abs, differences), default=None),
+        )
+        machines.append(machine)
     return Replicated(
-        machines=len(machines),
+        machines=len(different),
         runs=len(lines),
         confirmed=sum(line.same_numbers for line in lines),
         outside=sum(line.outside is True for line in lines),
-        each=tuple(
-            _one_machine(name, lines_of_machine)
-            for name, lines_of_machine in sorted(by_machine.items())
-        ),
-    )
-
-
-def _one_machine(name: str, lines: Sequence[Replication]) -> OneMachine:
-    differences = [line.difference for line in lines if line.difference is not None]
-    return OneMachine(
-        name=name,
-        runs=len(lines),
-        same=sum(line.same_numbers for line in lines),
-        mean_difference=mean_of(differences) if differences else None,
-        largest_difference=max(map(abs, differences), default=None),
+        each=tuple(machines),
     )

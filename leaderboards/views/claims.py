@@ -11,9 +11,9 @@ from typing import Any
 
 from core.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
+from leaderboards.render import NOT_ASKED, VERDICTS, asked_at, doubts, number, p_of, plain
 from leaderboards.tables.summaries import YOURS
-from leaderboards.views.figures import figures_of, most_demanding
+from leaderboards.views.figures import counted_claims
 from leaderboards.views.links import Address, claim_id, in_app, slug, to_claim, to_record
 from leaderboards.views.parts import Filled
 from leaderboards.views.tables import contents_of, has_all
@@ -60,11 +60,7 @@ class Detail:
 
 def counted(board: OpenBoard) -> list[ClaimLine]:
     """The claims that a headline counts: each figure at its most demanding preset, smoke not."""
-    claims: list[ClaimLine] = []
-    for figure in most_demanding(figures_of(board.claims())):
-        if figure.preset != PRESETS[0]:
-            claims += figure.claims
-    return claims
+    return counted_claims(board.claims())
 
 
 def tasks_of(claim: ClaimLine) -> list[str]:

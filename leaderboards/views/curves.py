@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from leaderboards.contents import Line, OpenBoard
 from leaderboards.views.charts import (
@@ -39,10 +40,11 @@ def named(lines: Sequence[Line]) -> list[tuple[str, Line]]:
     """Each curve with the name of the legend: a published one of a model that we measured has its
     name and its colour. References come last."""
     ours = {line.model: series_name(line) for line in lines if not line.source}
-    return [
-        (ours.get(line.model, line.label) if line.source else series_name(line), line)
-        for line in sorted(lines, key=is_reference)
-    ]
+    named_lines = []
+    for line in sorted(lines, key=is_reference):
+        name = ours.get(line.model, line.label) if line.source else series_name(line)
+        named_lines.append((name, line))
+    return named_lines
 
 
 def at_first(named_lines: Sequence[tuple[str, Line]], references: Sequence[str]) -> list[str]:
@@ -81,16 +83,17 @@ def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
     parts = [slice(a, b) for a, b in pairwise(cuts) if b > a]
     counts = tuple(part.stop - part.start for part in parts)
 
-    def means(values: Sequence[float | None]) -> tuple[float | None, ...]:
+    def means(values: Sequence[Any]) -> tuple[Any, ...]:
         """The mean of each part; None of one that lacks a value."""
-        numbers = [[value for value in values[part] if value is not None] for part in parts]
-        return tuple(
-            sum(some) / n if len(some) == n else None
-            for some, n in zip(numbers, counts, strict=True)
-        )
+        of_parts: list[float | None] = []
+        for part in parts:
+            numbers = values[part]
+            of_parts.append(None if None in numbers else sum(numbers) / len(numbers))
+        return tuple(of_parts)
 
-    x, y = (tuple(v for v in means(values) if v is not None) for values in (line.x, line.y))
-    return replace(line, x=x, y=y, y_low=means(line.y_low), y_high=means(line.y_high)), counts
+    places, values = means(line.x), means(line.y)
+    low, high = means(line.y_low), means(line.y_high)
+    return replace(line, x=places, y=values, y_low=low, y_high=high), counts
 
 
 def curve_chart(
