@@ -120,9 +120,11 @@ class History:
         named = _reasons_of(commit) if verdicts else ""
         for claim, change in changed_verdicts(parent, commit, verdicts):
             (listed if claim in named else faults).append(change)
-        for path in (path for path in touched if path.startswith(ROWS)):
-            faults += changed_numbers(_rows(parent, path), _rows(commit, path))
-        computes = any(not path.startswith(WITHOUT_EFFECT) for path in touched)
+        computes = False
+        for path in touched:
+            if path.startswith(ROWS):
+                faults += changed_numbers(_rows(parent, path), _rows(commit, path))
+            computes |= not path.startswith(WITHOUT_EFFECT)
         if recompute and computes:
             self._check_out(commit)
             faults += self._refused_by_own_commands()

@@ -50,8 +50,6 @@ def _metrics(record: RunRecord) -> str | None:
         return f"its headline.value is {headline.value}, and not its {split} metric {headline.name}"
     if record.outcome == "ok" and headline.value is None:
         return "its headline.value is missing, and its outcome is ok"
-    if record.outcome != "ok" and headline.value is not None:
-        return f"its outcome is {record.outcome}, and its headline.value {headline.value}"
     if (record.outcome == "ok") != (record.cause is None):
         return f"its outcome is {record.outcome}, and its cause {record.cause!a:.80}"
     return None
@@ -117,8 +115,6 @@ def _cost(record: RunRecord) -> str | None:
         return "its cost.stacked is less than the run itself"
     if record.role == "baseline" and (cost.parameters or cost.state_bytes):
         return "its cost has parameters or state_bytes, and a predictor has none"
-    if cost.position_parameters > cost.parameters:
-        return "its cost.position_parameters are more than its parameters"
     trials = len(record.study.trials) if record.study else 0
     if cost.tuning_trials != trials:
         return f"its cost.tuning_trials is {cost.tuning_trials}, and its study has {trials}"

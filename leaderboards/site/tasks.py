@@ -71,16 +71,10 @@ def task_of(board: OpenBoard, name: str) -> Task:
 def _anchored(ranked_tables: Iterable[Table[Row]]) -> Iterator[Shown]:
     taken: set[str] = set()
     for ranked_table in ranked_tables:
-        anchor = table_anchor(
-            ranked_table.preset,
-            ranked_table.variant,
-            "" if ranked_table.rows[0].headline else ranked_table.metric,
-        )
-        anchor = (
-            table_anchor(ranked_table.preset, ranked_table.variant, ranked_table.metric)
-            if anchor in taken
-            else anchor
-        )
+        preset, variant = ranked_table.preset, ranked_table.variant
+        anchor = table_anchor(preset, variant)
+        if anchor in taken or not ranked_table.rows[0].headline:
+            anchor = table_anchor(preset, variant, ranked_table.metric)
         taken.add(anchor)
         yield Shown(ranked_table, anchor)
 
@@ -96,10 +90,8 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
         nothing = Text(title=label, lead="Nothing is measured yet.")
         return Page(place, label, tuple(written(place, [nothing])))
     first = task.tables[0].table
-    anchors = {placed_table.anchor for placed_table in task.tables}
-    also = [
-        placed_table for placed_table in _anchored(linked) if placed_table.anchor not in anchors
-    ]
+    anchors = {placed.anchor for placed in task.tables}
+    also = [placed for placed in _anchored(linked) if placed.anchor not in anchors]
     below = [*claim_parts(board, task.name, from_page(place))]
     below += coverage_parts(task.name, task.briefs)
     card_by_name: dict[str, Mapping[str, object]] = {}
