@@ -103,11 +103,11 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
     """How many decided verdicts stay when all questions are taken together, how many claims were
     set after their runs had begun, and how many of these later runs decide alike."""
     decided = [claim for claim in claims if claim.verdict in DECIDED]
-    tests = [claim for claim in decided if claim.stays is not None]
-    stay, late = sum(claim.stays is True for claim in tests), [c for c in decided if c.after_runs]
-    confirmed = sum(claim.confirmed is True for claim in late)
+    stays = [claim.stays for claim in decided if claim.stays is not None]
+    late = [claim.confirmed for claim in decided if claim.after_runs]
+    stay, confirmed = stays.count(True), late.count(True)
     return (
-        f"Of the {len(decided)} decided, {len(tests)} were decided by a statistical test and the "
+        f"Of the {len(decided)} decided, {len(stays)} were decided by a statistical test and the "
         f"others by values without chance; {stay} of the tests also hold when all questions of "
         f"their preset are counted (Benjamini and Hochberg, false discovery rate "
         f"{FALSE_DISCOVERIES:.0%}). {len(late)} are on claims that were set, or last reworded, "
@@ -239,19 +239,14 @@ def label_of(task: str) -> str:
 def _first_runs(board: Board, figures: Sequence[Figure]) -> dict[str, str]:
     """Anchor of a figure's verdicts -> when the first of its runs began, or the first that this run
     repeats (UTC)."""
-    judged = {run_id for figure in figures for run_id in figure.claims[0].run_ids}
-    started = {
-        record.run_id: json.loads(record.content)["provenance"]["started_at"]
-        for record in board.records
-        if record.run_id in judged
-    }
+    record_by_id = {record.run_id: record for record in board.records}
     first_runs = {}
     for figure in figures:
-        times = [
-            began_at(run_id, started[run_id])
-            for run_id in figure.claims[0].run_ids
-            if run_id in started
-        ]
+        times = []
+        for run_id in figure.claims[0].run_ids:
+            if record := record_by_id.get(run_id):
+                started_at = json.loads(record.content)["provenance"]["started_at"]
+                times.append(began_at(run_id, started_at))
         first_runs[figure.anchor] = f"{min(times).astimezone(UTC):%Y-%m-%d %H:%M}" if times else ""
     return first_runs
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.config.groups import task_card
 from core.escaping import spreadsheet
 from leaderboards.contents import ClaimLine, Row
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
-ARROWS = {"maximise": "↑", "minimise": "↓"}
+ARROWS: Mapping[str | None, str] = {"maximise": "↑", "minimise": "↓"}
 WAYS = {"maximise": "higher is better", "minimise": "lower is better"}
 NOT_ASKED = "not asked here"  # no verdict: the preset leaves it to another
 VERDICTS = {  # sign and class: the word says it too, colour is never alone
@@ -21,6 +21,11 @@ VERDICTS = {  # sign and class: the word says it too, colour is never alone
     "not enough evidence": ("?", "open"),
     NOT_ASKED: ("○", "unasked"),
 }
+
+
+def with_arrow(metric: str, direction: str | None) -> str:
+    """A metric with the way that is better, as far as that is known."""
+    return f"{metric} {ARROWS[direction]}" if direction in ARROWS else metric
 
 
 def number(value: float, digits: int = 4) -> str:

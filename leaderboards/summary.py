@@ -92,8 +92,8 @@ def _of_the_smallest(board: Board) -> list[str]:
 
 def _caveat(claims: Sequence[ClaimLine]) -> str:
     decided = [claim for claim in claims if claim.verdict in DECIDED]
-    late = [claim for claim in decided if claim.after_runs]
-    confirmed = sum(claim.confirmed is True for claim in late)
+    late = [claim.confirmed for claim in decided if claim.after_runs]
+    confirmed = late.count(True)
     return (
         f"Of the {len(decided)} decided, {len(late)} were set or reworded after their runs had "
         f"begun. Later runs alone confirm {confirmed} of these; the others describe what was seen "

@@ -9,7 +9,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import ARROWS, task_label
+from leaderboards.render import task_label, with_arrow
 from leaderboards.site.addresses import badge, from_page, relative, table_anchor, task_page
 from leaderboards.site.parts import Chart, Page, chart, fill, table, written
 from leaderboards.site.parts import badge as shown_badge
@@ -141,7 +141,7 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
             f"The scores of {ranked_table.place} as dots",
             dots_chart(ranked_table.rows),
         )
-    arrow = ARROWS.get(ranked_table.rows[0].direction or "", "")
+    score = with_arrow(ranked_table.metric, ranked_table.rows[0].direction)
     model_links = []
     for row in ranked_table.rows:
         has_page = row.kind == "measured"
@@ -149,7 +149,7 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
     return table(
         place,
         part,
-        titles={"score": f"{ranked_table.metric} {arrow}".strip()},
+        titles={"score": score},
         hrefs={"model": model_links},
         chart=dots,
         texts=notes(ranked_table.rows),
@@ -199,7 +199,7 @@ def _curve(ranked_table: Table[Row], lines: Sequence[drawn.Line], metric: str, k
         of_metric = [line for line in of_metric if drawn.origin(line) in wanted]
     named_lines = drawn.named(of_metric)
     best = [row.model for row in ranked_table.rows if row.kind == "reference"][:2]
-    title = f"{metric} {ARROWS.get(of_metric[0].direction or '', '')}".strip()
+    title = with_arrow(metric, of_metric[0].direction)
     shown_names = drawn.at_first(named_lines, best)
     spec = drawn.curve_chart(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
     return chart(title, f"Curves of {metric} on {ranked_table.place}", spec)

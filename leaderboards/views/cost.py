@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaderboards.contents import Row
-from leaderboards.render import ARROWS, name, rank
+from leaderboards.render import name, rank, with_arrow
 from leaderboards.views.charts import (
     GREY,
     Spec,
@@ -96,7 +96,7 @@ def lines(shown_points: Sequence[Point], cost: str) -> list[dict[str, Any]]:
 def cost_chart(shown_points: Sequence[Point], cost: str, dark: bool = False) -> Spec:
     """Dots with whiskers over a logarithmic cost, the frontier as steps with a band."""
     first = shown_points[0].row
-    title = f"{first.metric} {ARROWS.get(first.direction or '', '')}".strip()
+    title = with_arrow(first.metric, first.direction)
     middle = math.sqrt(shown_points[0].cost * shown_points[-1].cost)
     values: list[Spec] = []
     edge: list[Spec] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from leaderboards.contents import Row
-from leaderboards.render import ARROWS
+from leaderboards.render import with_arrow
 from leaderboards.views.charts import (
     GREY,
     SHORT,
@@ -44,7 +44,7 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
     points = []
     for name, row in zip(names, rows, strict=True):
         points.append(_point(name, row, not selected or name in selected, dark))
-    title = f"{rows[0].metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
+    title = with_arrow(rows[0].metric, rows[0].direction)
     axis = {"domain": False, "labelExpr": IN_TWO_LINES, "labelLimit": 150, "ticks": False}
     scale = {"domain": names, "padding": 0}
     base = {

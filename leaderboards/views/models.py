@@ -89,7 +89,7 @@ def about(shown_model: Model) -> list[tuple[str, str]]:
         ("deviations", str(shown_model.card.get("note", ""))),
         ("file", shown_model.source or "of another package"),
     ]
-    return [(key, value) for key, value in pairs if value]
+    return [pair for pair in pairs if pair[1]]
 
 
 def model_page(board: OpenBoard, shown_model: Model, address: Address) -> list[Part]:

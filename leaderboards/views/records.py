@@ -65,22 +65,26 @@ def record(board: OpenBoard, run_id: str, origin: str = "") -> Record | None:
     line = board.record(run_id, origin)
     if line is None:
         return None
-    rows = board.summary(task=line.task, preset=line.preset, model=line.model)
     yours = line.origin == YOURS
-    own_rows = (row for row in rows if (row.origin == YOURS) == yours)
-    row = next((row for row in own_rows if run_id in row.run_ids), None)
-    run_ids = list(row.run_ids) if row else [run_id]
+    row_of_run = None
+    for row in board.summary(task=line.task, preset=line.preset, model=line.model):
+        if (row.origin == YOURS) == yours and run_id in row.run_ids and row_of_run is None:
+            row_of_run = row
+    run_ids = list(row_of_run.run_ids) if row_of_run else [run_id]
     seeds = board.distinct("records", line.task, *Seed._fields, run_id=run_ids)
     beside = [seed for seed in map(Seed._make, seeds) if (seed.origin == YOURS) == yours]
-    claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
+    claims = [claim for claim in board.claims() if run_id in claim.run_ids]
     replications = board.replications(line.task)
-    replications_of_run = tuple(
-        run for run in replications if run_id in (run.run_id, run.other_run_id)
-    )
-    named = board.distinct("records", line.task, "origin", run_id=[run_id])
-    others = tuple(of for (of,) in named if of != line.origin)
+    again = [run for run in replications if run_id in (run.run_id, run.other_run_id)]
+    origins = board.distinct("records", line.task, "origin", run_id=[run_id])
     return Record(
-        line, json.loads(line.content), row, tuple(beside), claims, replications_of_run, others
+        line,
+        json.loads(line.content),
+        row_of_run,
+        tuple(beside),
+        tuple(claims),
+        tuple(again),
+        others=tuple(origin for (origin,) in origins if origin != line.origin),
     )
 
 
@@ -139,8 +143,9 @@ def matching(board: OpenBoard, search: str) -> list[tuple[str, str]]:
 
 def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str, Any]]:
     """One dictionary for each record of the row of a record: how far each was checked."""
-    return [
-        {
+    lines = []
+    for seed in shown_record.beside:
+        line = {
             "seed": seed.seed,
             "level": seed.checked.partition(",")[0],
             "checked": seed.checked,
@@ -148,8 +153,8 @@ def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str
             "origin": seed.origin,
             "record": address(to_record(seed.run_id, seed.origin)),
         }
-        for seed in shown_record.beside
-    ]
+        lines.append(line)
+    return lines
 
 
 def trust_facts(shown_record: Record) -> Facts:

@@ -110,12 +110,10 @@ def _lines(columns: Sequence[Mapping[str, Answer]]) -> list[tuple[str, str]]:
 
 def _sizes(columns: Sequence[Mapping[str, Answer]]) -> str:
     """The smallest and the largest number of parameters, in thousands."""
-    counts = [
-        answer.row.parameters
-        for column in columns
-        for answer in column.values()
-        if answer.row.parameters is not None
-    ]
+    counts = []
+    for column in columns:
+        for answer in column.values():
+            counts += [] if answer.row.parameters is None else [answer.row.parameters]
     return f"{min(counts) // 1000:,} to {-(-max(counts) // 1000):,} thousand" if counts else "no"
 
 
