@@ -261,8 +261,8 @@ def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
     """
     counts = Counter(claim.verdict for claim in figure.claims)
     command = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
-    texts = any("corpus: local" in claim.evidence for claim in figure.claims)
-    by_whom = ", with the paths of your texts ([how](../language.md))" if texts else ""
+    is_local = any("corpus: local" in claim.evidence for claim in figure.claims)
+    by_whom = ", with the paths of your texts ([how](../language.md))" if is_local else ""
     lines = [
         f'<a id="{figure.anchor}"></a>',
         "",
@@ -276,8 +276,10 @@ def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
     ]
     for claim in figure.claims:
         lines += row_of(_verdict(claim), markdown(claim.sentence))
-    named = [t for t in named_texts() if any(t.name in claim.evidence for claim in figure.claims)]
-    lines += [part for text in named for part in ("", f"{markdown(text.credit)} {WHICH_ROWS}")]
+    evidences = " ".join(claim.evidence for claim in figure.claims)
+    for text in named_texts():
+        if text.name in evidences:
+            lines += ["", f"{markdown(text.credit)} {WHICH_ROWS}"]
     evidence = [
         f"The first of their runs began on {first_run} (UTC).\n",
         *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "last set (UTC)"),

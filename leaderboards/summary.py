@@ -106,12 +106,10 @@ def _scale(board: Board) -> str:
     run = {record.preset for record in board.records}
     names_run = " and ".join(f"`{preset}`" for preset in PRESETS if preset in run)
     missing = " and ".join(f"`{preset}`" for preset in PRESETS if preset not in run)
-    sizes = [
-        answer.row.parameters
-        for question in questions()
-        for answer in answers(board, question)
-        if answer.row.parameters is not None
-    ]
+    sizes = []
+    for question in questions():
+        for answer in answers(board, question):
+            sizes += [] if answer.row.parameters is None else [answer.row.parameters]
     size = f", with models of {min(sizes):,} to {max(sizes):,} parameters" if sizes else ""
     rest = f" Nothing was run at {missing}, so nothing here is a paper's own experiment."
     return f"**Scale**: presets {names_run}{size}.{rest if missing else ''}"

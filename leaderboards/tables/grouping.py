@@ -333,10 +333,10 @@ def _where_shared(texts: Sequence[str], additions: Sequence[str]) -> list[str]:
     together: dict[str, set[str]] = defaultdict(set)
     for text, addition in zip(texts, additions, strict=True):
         together[text].add(addition)
-    return [
-        _join(text, addition) if len(together[text]) > 1 else text
-        for text, addition in zip(texts, additions, strict=True)
-    ]
+    told_apart = []
+    for text, addition in zip(texts, additions, strict=True):
+        told_apart.append(_join(text, addition) if len(together[text]) > 1 else text)
+    return told_apart
 
 
 def _join(*parts: str) -> str:
@@ -359,8 +359,13 @@ def _setting_names(
 
 
 def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    keys = dict.fromkeys(key for flat in settings for key in flat)
-    return [key for key in keys if len({repr(flat.get(key)) for flat in settings}) > 1]
+    values: dict[str, set[str]] = {}
+    for flat in settings:
+        for key in flat:
+            values.setdefault(key, set())
+    for key, different in values.items():
+        different.update(repr(flat.get(key)) for flat in settings)
+    return [key for key, different in values.items() if len(different) > 1]
 
 
 def _describe(settings: Mapping[str, Any], keys: Sequence[str]) -> str:

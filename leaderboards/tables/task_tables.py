@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -109,7 +109,7 @@ class MergedTable:
         self._pack()
         table = pa.concat_tables(self._tables)
         if self._order != list(range(self._count)):
-            table = pa.concat_tables([table.slice(0, 0), *_slices(table, self._order)])
+            table = table.take(pa.array(self._order, pa.int64()))
         if self._variants:
             variants = table["variant"].to_pylist()
             for place, variant in self._variants.items():
@@ -122,15 +122,6 @@ class MergedTable:
         if self._unpacked:
             self._tables.append(table_of(self._kind, self._unpacked))
             self._unpacked = []
-
-
-def _slices(table: pa.Table, order: Sequence[int]) -> Iterator[pa.Table]:
-    """Lines in a new order: most follow each other as before, and need not be copied one by one."""
-    start = 0
-    for place, number in enumerate(order):
-        if place + 1 == len(order) or order[place + 1] != number + 1:
-            yield table.slice(order[start], place + 1 - start)
-            start = place + 1
 
 
 def tables_of_task(

@@ -34,12 +34,12 @@ def differs(record: RunRecord, repeated: RunRecord) -> str:
 
 def other_libraries(record: RunRecord, repeated: RunRecord) -> str:
     """The libraries of other versions, in words."""
-    recorded_versions, present_versions = record.provenance.libraries, repeated.provenance.libraries
-    return "; ".join(
-        f"{name} {recorded_versions.get(name)} there, {version} here"
-        for name, version in present_versions.items()
-        if recorded_versions.get(name) != version
-    )
+    differences = []
+    for name, version in repeated.provenance.libraries.items():
+        recorded = record.provenance.libraries.get(name)
+        if recorded != version:
+            differences.append(f"{name} {recorded} there, {version} here")
+    return "; ".join(differences)
 
 
 def beside_the_headline(record: RunRecord, repeated: RunRecord) -> str:

@@ -175,11 +175,11 @@ class Verifier:
             repeated_runs.append(self.bench.run(target.record))
         self.report("all runs are made", len(targets), len(targets))
         present_records = [record for record in repeated_runs if isinstance(record, RunRecord)]
-        triples = zip(targets, verifications, repeated_runs, strict=True)
-        return [
-            so_far.with_check(self._judge(target.record, repeated, present_records))
-            for target, so_far, repeated in triples
-        ]
+        judged = []
+        for target, so_far, repeated in zip(targets, verifications, repeated_runs, strict=True):
+            check = self._judge(target.record, repeated, present_records)
+            judged.append(so_far.with_check(check))
+        return judged
 
     def _judge(
         self, record: RunRecord, repeated: RunRecord | str, present_records: Iterable[RunRecord]

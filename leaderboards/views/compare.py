@@ -95,11 +95,10 @@ class Comparison:
 
 def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
     """The headline tables that both models are in, the most telling first."""
-    common = [
-        table
-        for table in tables(board.summary(kind="measured", model=[a, b]))
-        if {a, b} <= {row.model for row in table.measured}
-    ]
+    common = []
+    for table in tables(board.summary(kind="measured", model=[a, b])):
+        if {row.model for row in table.measured} == {a, b}:
+            common.append(table)
     return most_telling_first(common)
 
 

@@ -49,12 +49,11 @@ class Point:
 
 def points(rows: Sequence[Row], cost: str) -> list[Point]:
     """The measured rows whose cost is known and above 0, the cheapest first."""
-    paid_rows = [
-        (row, paid)
-        for row in rows
-        if row.kind == "measured" and row.outcome == "ok" and row.mean is not None
-        if (paid := COSTS[cost](row))
-    ]
+    paid_rows: list[tuple[Row, float]] = []
+    for row in rows:
+        has_score = row.kind == "measured" and row.outcome == "ok" and row.mean is not None
+        if has_score and (paid := COSTS[cost](row)):
+            paid_rows.append((row, paid))
     paid_rows.sort(key=lambda pair: pair[1])
     return [Point(row, paid, _frontier(row, paid, paid_rows)) for row, paid in paid_rows]
 

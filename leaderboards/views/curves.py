@@ -50,12 +50,13 @@ def named(lines: Sequence[Line]) -> list[tuple[str, Line]]:
 def at_first(named_lines: Sequence[tuple[str, Line]], references: Sequence[str]) -> list[str]:
     """The curves that are drawn at first: what we trained, the given references, and published
     counterparts; where nothing is ours, everything."""
-    our_names = [
-        name
-        for name, line in named_lines
-        if not line.source and (not is_reference(line) or line.model in references)
-    ]
-    return list(dict.fromkeys(our_names or (name for name, _ in named_lines)))
+    all_names: dict[str, None] = {}
+    ours: dict[str, None] = {}
+    for name, line in named_lines:
+        all_names[name] = None
+        if not line.source and (not is_reference(line) or line.model in references):
+            ours[name] = None
+    return list(ours or all_names)
 
 
 def sources(lines: Iterable[Line]) -> list[str]:

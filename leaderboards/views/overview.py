@@ -278,11 +278,11 @@ def _most_known(line: Line) -> tuple[int, str]:
 def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
     """The bar of verdicts, the contradicted first; what nobody asked yet is last."""
     counts = Counter(claim.verdict for claim in claims)
-    return tuple(
-        Segment(verdict, *VERDICTS[verdict], counts[verdict], link("claims", verdict=verdict))
-        for verdict in IN_BAR
-        if counts[verdict]
-    )
+    bar_segments = []
+    for verdict in (verdict for verdict in IN_BAR if counts[verdict]):
+        target = link("claims", verdict=verdict)
+        bar_segments.append(Segment(verdict, *VERDICTS[verdict], counts[verdict], target))
+    return tuple(bar_segments)
 
 
 def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimLine]) -> str:
