@@ -223,7 +223,7 @@ def _tasks_verified_again(statuses: VerificationStatuses, index: Index) -> set[s
     now = statuses.by_task()
     before = json.loads(index.note(CHECKED) or "{}")
     index.note(CHECKED, json.dumps(now))
-    return {task for task in now.keys() | before.keys() if now.get(task) != before.get(task)}
+    return {task for task, _ in now.items() ^ before.items()}
 
 
 def _changed_claims(

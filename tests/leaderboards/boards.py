@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.files import write_atomically
-from leaderboards.build import inputs
+from leaderboards.build import FOLDER
 from leaderboards.contents import Board
+from leaderboards.making import inputs
 from leaderboards.tables.builder import build
 from leaderboards.tables.folder import LIST, MANIFEST, Manifest, Part
 
@@ -43,4 +44,4 @@ def gather(folders: Sequence[Path]) -> Board:
         UserError: one of them cannot be trusted.
     """
     with TemporaryDirectory() as folder:
-        return build(inputs(folders), Path(folder) / "board.parquet").whole()
+        return build(inputs(folders, FOLDER), Path(folder) / "board.parquet").whole()

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from bench.records.schema import Curve, write_record
 from core.errors import UserError
 from core.escaping import terminal
-from leaderboards import add, render
+from leaderboards import add, build, render
+from leaderboards.checks.adding import plan
 from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
 from leaderboards.markup import markup
 from leaderboards.site import parts
@@ -116,12 +117,12 @@ def test_run_ids_cannot_leave_the_records_folder(make_record, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     record = make_record(run_id=name)
     with pytest.raises(UserError):
-        add.plan(name, tmp_path)
+        plan(name, build.STORE, tmp_path)
     path = tmp_path / "renamed.json"
     content = record.model_dump(mode="json") | {"content_sha256": record.content_hash()}
     path.write_text(json.dumps(content))
     with pytest.raises(UserError):
-        add.plan(str(path), tmp_path)
+        plan(str(path), build.STORE, tmp_path)
 
 
 @pytest.fixture(scope="module")
