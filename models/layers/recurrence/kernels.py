@@ -74,6 +74,7 @@ def _choose(
     from fla.ops.kda import chunk_kda
     from fla.ops.simple_gla import chunk_simple_gla
 
+    # (batch, time, heads, key width) in place of (batch, time, heads).
     by_channel = decays is not None and decays.dim() == 4
     if strengths is None:
         return (chunk_gla if by_channel else chunk_simple_gla), {"g": decays}
