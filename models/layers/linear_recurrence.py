@@ -246,6 +246,7 @@ def _carry(
         systems = list(zip(known.unbind(0), by_memory.unbind(0), places.unbind(0), strict=True))
     for index, factors in enumerate(whole.unbind(0)):
         found.append(state)
+        # Over the whole chunk, by row (key channel) of the memory.
         following = factors * state
         if additions is not None:
             following = following + additions[index]

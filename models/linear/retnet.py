@@ -66,8 +66,8 @@ class Retention(RecurrentMixer):
 
     @property
     def state_size(self) -> int:
-        # S is (head width, 2 head width) in each head.
         """The memories."""
+        # S is (head width, 2 head width) in each head.
         return 2 * self.width * self.head_width
 
     def advance(
