@@ -142,7 +142,7 @@ def _build(
             if len(table):
                 staged.put(f"{section}/{task}", table)
         rows = tables["rows"]
-        in_summary = pc.and_(rows["headline"], pc.not_equal(rows["group"], ""))  # as is_in_summary
+        in_summary = pc.and_(rows["headline"], pc.not_equal(rows["group"], ""))
         summaries[task] = rows.filter(in_summary)
     if last is not None and not changed:
         return

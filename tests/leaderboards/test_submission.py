@@ -18,7 +18,7 @@ from core.errors import UserError
 from core.escaping import terminal
 from leaderboards import add, build, render
 from leaderboards.checks.adding import plan
-from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
+from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.markup import markup
 from leaderboards.site import parts
 from leaderboards.site.addresses import from_page
@@ -33,7 +33,7 @@ from leaderboards.views.parts import Grid, Links, Text
 from leaderboards.views.sentences import notes
 from leaderboards.views.tables import Table, lines
 from leaderboards.views.trust import Bar
-from tests.leaderboards.boards import gather
+from tests.leaderboards.boards import gather, write_board
 
 
 def rewrite(path, change, seal=True):

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from leaderboards.build import FOLDER
-from leaderboards.contents import KeptBoard, OpenBoard, write_board
+from leaderboards.contents import KeptBoard, OpenBoard
 from leaderboards.site import folder
 from leaderboards.site.addresses import from_page, place_of, slug, task_page
 from leaderboards.site.assets import ASSETS
@@ -28,6 +28,7 @@ from leaderboards.views.dots import dots
 from leaderboards.views.links import Link, claim_id
 from leaderboards.views.overview import overview
 from leaderboards.views.tables import AT_FIRST, contents_of, headline_tables, lines, whole
+from tests.leaderboards.boards import write_board
 from tests.leaderboards.export.sites import LABEL, Read, broken, sample_board, unreached
 
 
