@@ -13,9 +13,9 @@ from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.__main__ import reproductions
 from reproduce.drawing.frame import framed
+from reproduce.experiment import Experiment, View
 from reproduce.plotting.panels import Picture
 from reproduce.plotting.renderer import render
-from reproduce.reproduction import Reproduction, View
 from tests.committed import committed_records
 from tests.reproduce.drawing.rendering import assert_every_number_is_in_the_dump
 from tests.reproduce.test_committed_records import DRAWN as DRAWN_WHOLE
@@ -28,7 +28,7 @@ def committed() -> list[RunRecord]:
     return [r for r in committed_records() if r.role not in ("trial", "control")]
 
 
-def selected(reproduction: Reproduction, preset: str) -> list[RunRecord]:
+def selected(reproduction: Experiment, preset: str) -> list[RunRecord]:
     """None where a preset has no records, or only some of which the figure shows none."""
     try:
         return reproduction.select([r for r in committed() if r.preset == preset])
@@ -58,7 +58,7 @@ def picture(name: str, preset: str) -> Picture:
     reproduction = DRAWN[name]
     records = [] if preset == "none" else selected(reproduction, preset)
     assert reproduction.panels is not None
-    return framed(reproduction.panels(records), records, View(preset))
+    return framed(reproduction.draw(records), records, View(preset))
 
 
 each = pytest.mark.parametrize(("name", "preset"), cases(), ids=map("-".join, cases()))
@@ -97,5 +97,5 @@ def test_the_order_of_records_does_not_matter(name: str, preset: str) -> None:
     reproduction = DRAWN[name]
     records: Sequence[RunRecord] = [] if preset == "none" else selected(reproduction, preset)
     assert reproduction.panels is not None
-    again = reproduction.panels(reproduction.select(records[::-1]))
-    assert again.to_json() == reproduction.panels(records).to_json()
+    again = reproduction.draw(reproduction.select(records[::-1]))
+    assert again.to_json() == reproduction.draw(records).to_json()
