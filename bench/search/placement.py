@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import joblib
 
-from bench.config.limits import LARGEST_THREADS
+from bench.config.limits import GPU_SHARE, LARGEST_THREADS
 from bench.config.settings import Configuration
 from bench.config.source_files import names_file
 from bench.executors.interface import Executor
@@ -105,16 +105,22 @@ def _gpus(device: str) -> list[str]:
 
     if device == "cpu" or not torch.cuda.is_available():
         return []
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
+    count = torch.cuda.device_count()
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    # CUDA ends its list at the first name that it does not know.
+    return names[:count] or [str(number) for number in range(count)]
 
 
 def _shares(workers: int, device: str) -> list[dict[str, str]]:
-    """The environment of each worker: one thread, or one of the GPUs in turn."""
+    """The environment of each worker: one thread, or one of the GPUs in turn, with an equal part
+    of its memory where several workers have it."""
     if not (gpus := _gpus(device)):
         return [{"OMP_NUM_THREADS": "1"}] * workers
-    in_turn = itertools.islice(itertools.cycle(gpus), workers)
-    return [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in in_turn]
+    in_turn = list(itertools.islice(itertools.cycle(gpus), workers))
+    return [
+        {"CUDA_VISIBLE_DEVICES": gpu, GPU_SHARE: repr(1 / in_turn.count(gpu))} for gpu in in_turn
+    ]
 
 
 @contextmanager
