@@ -31,14 +31,12 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     """List the reproductions, or make one. Exit code 3: strict, and a claim is contradicted."""
     if not words:
         print("python -m reproduce NAME [key=value ...]; --help says more\n")
-        for name, figure in sorted(reproductions.items(), key=lambda item: _natural(item[0])):
-            print(f"  {name:10} {figure.title}\n{'':13}{figure.source}")
+        for name, known in sorted(reproductions.items(), key=lambda item: _natural(item[0])):
+            print(f"  {name:10} {known.title}\n{'':13}{known.source}")
         return OK
     name, *rest = words
     if name == "claims":
-        hashes = {}
-        for title, experiment in reproductions.items():
-            hashes[title] = [claim.hashes for claim in experiment.claims]
+        hashes = {n: [own.hashes for own in one.claims] for n, one in reproductions.items()}
         return frozen.main(rest, hashes, partial(judge_again, reproductions))
     if name == "repeats":
         return repeats.main(rest)
@@ -71,17 +69,13 @@ def _make(name: str, experiment: Experiment, request: Request) -> int:
     if request.dry_run:
         foretell_runs(request, experiment)
         return OK
-    folder_of_records = request.records
-    records = (
-        existing(request, experiment, folder_of_records)
-        if folder_of_records
-        else obtain(request, experiment)
-    )
+    given = request.records
+    records = existing(request, experiment, given) if given else obtain(request, experiment)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, experiment, records, request.view, folder)
-    records_shown = without_twins(records)
-    print_verdicts(name, experiment, results, records_shown, request.view, folder, request.store)
-    if _failed_altogether(records_shown):
+    shown = without_twins(records)
+    print_verdicts(name, experiment, results, shown, request.view, folder, request.store)
+    if _failed_altogether(shown):
         return RUN_FAILED
     contradicted = any(result.finding.verdict == CONTRADICTED for result in results)
     return CLAIM_CONTRADICTED if request.strict and contradicted else OK
@@ -94,14 +88,8 @@ def _failed_altogether(records: Sequence[RunRecord]) -> bool:
     for record in records:
         if record.role != "baseline":
             outcomes[record.model].add(record.outcome)
-    nothing = [
-        outcomes_of_model
-        for outcomes_of_model in outcomes.values()
-        if "ok" not in outcomes_of_model
-    ]
-    return any("failed" in outcomes_of_model for outcomes_of_model in nothing) or 0 < len(
-        nothing
-    ) == len(outcomes)
+    nothing = [found for found in outcomes.values() if "ok" not in found]
+    return any("failed" in found for found in nothing) or 0 < len(nothing) == len(outcomes)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

@@ -70,19 +70,19 @@ def belonging(
     records: Iterable[RunRecord], preset: str, experiment: Experiment, folder: Path
 ) -> list[RunRecord]:
     """Those of a folder's records that a figure is made of at a preset, twins included."""
-    of_preset = [r for r in records if r.preset == preset and r.role != "trial"]
-    selected = experiment.select(one_of_each(without_twins(of_preset)))
+    here = [r for r in records if r.preset == preset and r.role != "trial"]
+    found = experiment.select(one_of_each(without_twins(here)))
     plan = experiment.plan(preset, None)
-    trained = any(record.role != "baseline" for record in selected)
-    if not selected or ((plan.runs or plan.sweeps) and not trained):
+    trained = any(record.role != "baseline" for record in found)
+    if not found or ((plan.runs or plan.sweeps) and not trained):
         raise UserError(
             f"no run below {folder} belongs to this figure at preset {preset}: leave records=… "
             "out to make the runs"
         )
-    refuse_two_settings(selected, experiment.variant_of)
-    for record in selected:
+    refuse_two_settings(found, experiment.variant_of)
+    for record in found:
         experiment.check(record.config)
-    return [*selected, *experiment.control.twins(selected, one_of_each(filter(is_twin, of_preset)))]
+    return [*found, *experiment.control.twins(found, one_of_each(filter(is_twin, here)))]
 
 
 def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
@@ -99,20 +99,20 @@ def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
     with progress() as show:
 
         def take(runs: Sequence[Configuration], controls: Sequence[Configuration]) -> None:
-            new_records = make_all(runs, show, controls) if runs or controls else []
-            records.update((r.run_id, r) for r in without_twins(new_records))
-            twins.update((r.run_id, r) for r in new_records if is_twin(r))
+            made = make_all(runs, show, controls) if runs or controls else []
+            records.update((r.run_id, r) for r in without_twins(made))
+            twins.update((r.run_id, r) for r in made if is_twin(r))
 
         for words in plan.sweeps:
             records |= {r.run_id: r for r in run_sweep(words, show)}
             take((), experiment.control.configurations((), (words,)))
         take(configurations, experiment.control.configurations(plan.runs, ()))
         for words in plan.baselines:
-            predictors = obtain_baselines(compose(words), show)
-            records |= {record.run_id: record for record in predictors}
+            found = obtain_baselines(compose(words), show)
+            records |= {record.run_id: record for record in found}
     runs = _with_committed(request, experiment, one_of_each(records.values()))
-    own_twins = experiment.control.twins(runs, one_of_each(twins.values()))
-    return list({record.run_id: record for record in [*runs, *own_twins]}.values())
+    mine = experiment.control.twins(runs, one_of_each(twins.values()))
+    return list({record.run_id: record for record in [*runs, *mine]}.values())
 
 
 def _with_committed(
@@ -145,19 +145,19 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
     plan = request.plan(experiment)
     configurations = _single_runs(experiment, plan)
     shelf = _shelf(request, plan)
-    plans = {}
+    found = {}
     for name, words in zip(sweep_names(plan.sweeps), plan.sweeps, strict=True):
-        pending = missing(planned(Plan(sweeps=(words,)), shelf, experiment.control))
-        if request.device_like or any(run.role != "baseline" for run in pending):
-            plans[name] = replace(make_plan(words), device_like=request.device_like)
+        own = missing(planned(Plan(sweeps=(words,)), shelf, experiment.control))
+        if request.device_like or any(run.role != "baseline" for run in own):
+            found[name] = replace(make_plan(words), device_like=request.device_like)
         else:
             print(f"{name}: all that is trained here has a record")
-    foretell(plans)
+    foretell(found)
     if configurations:
         print_run_count(configurations)
     if controls := experiment.control.configurations(plan.runs, plan.sweeps):
         print(f"and {len(controls)} controls: the same before their training")
-    if request.device_like is not None and not plans:
+    if request.device_like is not None and not found:
         print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
     print(_left(request, planned(plan, shelf, experiment.control)))
 
@@ -189,17 +189,15 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
         f"of the project or below {shown(request.store)}" if request.committed else "of your own"
     )
     if not (new := missing(runs)):
-        sentence = f"every run that this figure needs has a record {where}: nothing would be run"
-        return sentence + (" (committed=false runs it here)" if request.committed else "")
+        said = f"every run that this figure needs has a record {where}: nothing would be run"
+        return said + (" (committed=false runs it here)" if request.committed else "")
     kinds = Counter(KINDS[run.role] for run in new)
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
-    sentence = (
-        f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
-    )
+    said = f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
     if request.guests:  # which take part in no plan of evidence
-        return sentence
+        return said
     plan = f"python -m reproduce evidence preset={request.view.preset} dry_run=true"
-    return f"{sentence}. What these alone take: {plan}"
+    return f"{said}. What these alone take: {plan}"
 
 
 def _single_runs(experiment: Experiment, plan: Plan) -> list[Configuration]:

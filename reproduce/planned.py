@@ -42,17 +42,17 @@ class PlannedRun:
 def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[PlannedRun]:
     """Every run of a plan with complete words: single runs, trials and final runs of its sweeps,
     their twins for the control, and one for the predictors without training of each task."""
-    runs = [_single(configuration, shelf) for configuration in map(compose_seeded, plan.runs)]
+    found = [_single(configuration, shelf) for configuration in map(compose_seeded, plan.runs)]
     for twin in control.configurations(plan.runs, plan.sweeps):
-        runs.append(_single(twin, shelf, "control"))
+        found.append(_single(twin, shelf, "control"))
     without = [compose_seeded(words) for words in plan.baselines]
     for words in plan.sweeps:
         entries = make_plan(words).entries
         without.append(entries[0].configuration)
         for entry in entries:
-            runs += _searched(entry, shelf)
-    runs += [_predictors(configuration, shelf) for configuration in without]
-    return list({run.key: run for run in runs}.values())
+            found += _searched(entry, shelf)
+    found += [_predictors(configuration, shelf) for configuration in without]
+    return list({run.key: run for run in found}.values())
 
 
 def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
@@ -61,16 +61,16 @@ def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 
 
 def _single(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
-    key = training_key(configuration.resolved(), configuration.seed)
+    own = training_key(configuration.resolved(), configuration.seed)
     trained = training_configuration(configuration)
-    training = key
+    training = own
     if trained is not configuration:
         training = training_key(trained.resolved(), configuration.seed)
     names = shelf.identities(configuration)
     return PlannedRun(
         configuration,
         role,
-        f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{key}",
+        f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{own}",
         training,
         names,
         shelf.find(names, configuration.seed, trial=role == "trial"),

@@ -80,42 +80,42 @@ class Request:
         words = [list_models(word) for word in words]
         preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
         task = task_keys(experiment, preset)
-        values, word_by_key = dict(OWN), dict[str, str]()  # of a key that is given twice the last counts
+        own, given = dict(OWN), dict[str, str]()  # of a key that is given twice the last counts
         beside: dict[str, tuple[str, ...]] = {}  # the word -> its guests
-        for typed, override in zip(words, parse(words), strict=True):
-            key, word = override.key_or_group, typed
-            if key in task and key not in values:  # corpus=local is short for tasks.corpus=local
+        for said, override in zip(words, parse(words), strict=True):
+            key, word = override.key_or_group, said
+            if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
                 key, word = f"tasks.{key}", f"tasks.{word}"
-            if key == "models" and (added := guests_in(override.value())):
+            if key == "models" and (found := guests_in(override.value())):
                 # Of a file without its folder: a view is the same wherever it lies.
-                beside = {told_word(word): tuple(added)}
+                beside = {told_word(word): tuple(found)}
                 continue
-            _refuse_of_the_figure(typed, key, name, experiment)
+            _refuse_of_the_figure(said, key, name, experiment)
             if key.removeprefix("tasks.") in TEXTS:
-                _check_text(typed, override.value())
-            if key in values:
-                values[key] = override.value()
+                _check_text(said, override.value())
+            if key in own:
+                own[key] = override.value()
             else:
-                word_by_key[f"sweep.{key}" if key in SHORT_NAMES else key] = word
-        passed_on = tuple(sorted(word_by_key.values()))
+                given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
+        passed_on = tuple(sorted(given.values()))
         places = {f"tasks.{key}" for key, is_place in task.items() if is_place}
         changes = (
             word
-            for key, word in word_by_key.items()
+            for key, word in given.items()
             if key not in {*EXECUTION, *places} and not _says_whence(word, experiment, preset)
         )
-        _check_values(values, passed_on)
+        _check_values(own, passed_on)
         return cls(
-            view=View(values["preset"], tuple(sorted([*changes, *beside]))),
+            view=View(own["preset"], tuple(sorted([*changes, *beside]))),
             passed_on=passed_on,
-            store=absolute(str(values["store"])),
-            seeds=values["seeds"],
-            strict=values["strict"],
-            records=None if values["records"] is None else absolute(str(values["records"])),
-            dry_run=values["dry_run"],
-            committed=values["committed"],
+            store=absolute(str(own["store"])),
+            seeds=own["seeds"],
+            strict=own["strict"],
+            records=None if own["records"] is None else absolute(str(own["records"])),
+            dry_run=own["dry_run"],
+            committed=own["committed"],
             guests=next(iter(beside.values()), ()),
-            device_like=checked_device_like(values["device_like"], values["dry_run"]),
+            device_like=checked_device_like(own["device_like"], own["dry_run"]),
         )
 
     @property
@@ -123,8 +123,8 @@ class Request:
         """Whether it asks for a figure as it is committed, and names no place of text."""
         keys = {override.key_or_group for override in parse(self.passed_on)}
         as_committed = self.committed and not self.guests and not self.view.overrides
-        makes_others = self.seeds is not None or self.dry_run
-        return as_committed and not makes_others and not any(f"tasks.{key}" in keys for key in TEXTS)
+        elsewhere = self.seeds is not None or self.dry_run
+        return as_committed and not elsewhere and not any(f"tasks.{key}" in keys for key in TEXTS)
 
     def with_text(self, experiment: Experiment) -> Request:
         """With the words for text of the network, where a preset takes what can be had."""
@@ -142,7 +142,7 @@ class Request:
         served = f"committed={str(self.committed).lower()}"
         single = [in_full(word, MAKING) for word in self.passed_on]
         seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
-        complete = Plan(
+        made = Plan(
             runs=tuple((*words, preset, store, served, *single) for words in plan.runs),
             baselines=tuple((*words, preset, store, served, *single) for words in plan.baselines),
             sweeps=tuple(
@@ -150,8 +150,8 @@ class Request:
             ),
         )
         if self.guests:
-            self._check_guests(complete)
-        return complete
+            self._check_guests(made)
+        return made
 
     def _check_guests(self, plan: Plan) -> None:
         """Refuse guests of a figure without contenders, or without the sizes that it varies."""
@@ -167,28 +167,28 @@ class Request:
                 f"models=+{self.guests[0]} cannot take part: this figure compares models that it "
                 "names itself; python -m bench.sweep tasks=TASK models=+MODEL compares any"
             )
-        for setting, entry in seats:
-            if setting.startswith("models.") and setting not in entry.words:
+        for given, entry in seats:
+            if given.startswith("models.") and given not in entry.words:
                 name = entry.configuration.label
                 raise UserError(
                     f"{name} cannot take part: this figure compares models by "
-                    f"{setting.partition('=')[0]}, which its constructor does not take"
+                    f"{given.partition('=')[0]}, which its constructor does not take"
                 )
 
     def _check_keys(self, plan: Plan, preset: str) -> None:
         """Refuse a word that no run of the plan understands, by the nearest that one does."""
-        keys = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
-        keys |= {"committed", *MAKING, *(f"sweep.{name}" for name in MAKING)}
-        keys |= set(SHORT_NAMES if plan.sweeps else ())
+        known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
+        known |= {"committed", *MAKING, *(f"sweep.{name}" for name in MAKING)}
+        known |= set(SHORT_NAMES if plan.sweeps else ())
         sections = ("tasks", "models", "training", *(("sweep",) if plan.sweeps else ()))
         for configuration in _examples(plan, preset):
             look(configuration.model)  # a card that cannot be drawn is refused before the runs
             for section in sections:
-                keys |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
+                known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
         for word in self.passed_on:
             key = parse([word])[0].key_or_group
-            if key not in keys and ".".join(key.split(".")[:2]) not in keys:
-                raise UserError(f"there is no setting '{key}' here: {_closest(key, keys)}")
+            if key not in known and ".".join(key.split(".")[:2]) not in known:
+                raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
 
 
 def _refuse_of_the_figure(word: str, key: str, name: str, experiment: Experiment) -> None:
@@ -220,20 +220,20 @@ def _check_text(word: str, path: Any) -> None:
         raise UserError(f"'{word}': there is no file or folder {path}: check the path")
 
 
-def _check_values(values: Mapping[str, Any], passed_on: Sequence[str]) -> None:
+def _check_values(own: Mapping[str, Any], passed_on: Sequence[str]) -> None:
     """Refuse what the command's own words cannot be, alone or together."""
-    if values["preset"] not in choices("preset"):
-        hint = nearest(str(values["preset"]), choices("preset"))
-        raise UserError(f"there is no preset '{values['preset']}': {hint}")
-    seeds = values["seeds"]
+    if own["preset"] not in choices("preset"):
+        hint = nearest(str(own["preset"]), choices("preset"))
+        raise UserError(f"there is no preset '{own['preset']}': {hint}")
+    seeds = own["seeds"]
     if seeds is not None and type(seeds) is not int:  # true is none
         raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
     if seeds is not None and seeds < 1:
         raise UserError(f"seeds={seeds}: at least one seed is needed")
     for key in ("strict", "dry_run", "committed"):
-        if not isinstance(values[key], bool):
-            raise UserError(f"{key}={values[key]} is neither true nor false")
-    if values["records"] is not None and (passed_on or seeds or values["dry_run"]):
+        if not isinstance(own[key], bool):
+            raise UserError(f"{key}={own[key]} is neither true nor false")
+    if own["records"] is not None and (passed_on or seeds or own["dry_run"]):
         about = [*passed_on, f"seeds={seeds}" if seeds else "dry_run=true"][0]
         raise UserError(f"'{about}' is about runs, but records=… runs nothing: leave one out")
 
@@ -257,11 +257,11 @@ def _examples(plan: Plan, preset: str) -> list[Configuration]:
     return [*(entry.configuration for sweep in sweeps for entry in sweep.entries), *single]
 
 
-def _closest(key: str, keys: Collection[str]) -> str:
+def _closest(key: str, known: Collection[str]) -> str:
     """A clause with one key, however far: all of them would be a screen full."""
     if key in SINGULAR.values():
-        plural = next(name for name, singular in SINGULAR.items() if singular == key)
+        plural = next(name for name, one in SINGULAR.items() if one == key)
         return f"it is written {plural}="
-    same = sorted(name for name in keys if name.rpartition(".")[2] == key)
-    usable = sorted(set(keys) - set(CHOSEN_BY_THE_FIGURE))
+    same = sorted(name for name in known if name.rpartition(".")[2] == key)
+    usable = sorted(set(known) - set(CHOSEN_BY_THE_FIGURE))
     return f"the nearest is '{(same or get_close_matches(key, usable, n=1, cutoff=0))[0]}'"

@@ -141,5 +141,8 @@ def keep(commit: str, pairs: Mapping[str, str]) -> None:
     command = ["git", "-C", str(ROOT), "rev-parse", commit]
     full = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     comparisons = yaml.safe_load(RESTATED.read_text()) if RESTATED.exists() else []
-    comparisons = [*(comparisons or []), {"compared with": full, "same": dict(sorted(pairs.items()))}]
+    comparisons = [
+        *(comparisons or []),
+        {"compared with": full, "same": dict(sorted(pairs.items()))},
+    ]
     write_atomically(RESTATED, (HEAD + yaml.safe_dump(comparisons, sort_keys=False)).encode())

@@ -32,10 +32,10 @@ def main(words: Sequence[str]) -> int:
             "give the words of a sweep of another one, such as tasks=regbench models=gpt2"
         )
     with progress() as show:
-        records = make_all([], show, twins)
-    for record in sorted(records, key=lambda made: (made.model, made.seed)):
+        made = make_all([], show, twins)
+    for record in sorted(made, key=lambda one: (one.model, one.seed)):
         value = record.headline.value
         score = record.outcome if value is None else f"{value:.4f}"
         path = shown(record_path(record, twins[0].store))
         print(f"{record.label}, seed {record.seed}: {score}  {path}")
-    return OK if all(record.outcome == "ok" for record in records) else RUN_FAILED
+    return OK if all(record.outcome == "ok" for record in made) else RUN_FAILED

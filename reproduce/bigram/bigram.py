@@ -224,7 +224,9 @@ def learned(crossed: Crossed, *learnt: tuple[Runs, str]) -> Rule:
             steps = [crossed(record, name) for record in runs.of(records)]
             seeds.append(len(steps))
             if (missing := steps.count(None)) * 2 > len(steps):
-                never.append(f"{STEPS[name]} is never half learned in {missing} of {len(steps)} runs")
+                never.append(
+                    f"{STEPS[name]} is never half learned in {missing} of {len(steps)} runs"
+                )
         verdict = UNDECIDED if never else REPRODUCED  # the claim itself says that runs are missing
         return Finding(verdict, "; ".join(never) or "each is half learned", min(seeds))
 

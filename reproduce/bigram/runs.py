@@ -42,7 +42,11 @@ def sweeps(preset: str) -> list[Sweep]:
     """Sweeps of every model of the figure. At ``laptop`` attention is trained for 1000 steps, one
     layer of memory units for the 200 of its claim, and the other models for 400."""
     others = [name for name in entrants("bigram", preset) if name not in NAMED]
-    one_layer, two_layers, random = {"models.layers": 1}, {"models.layers": 2}, {"tasks.triggers": "random"}
+    one_layer, two_layers, random = (
+        {"models.layers": 1},
+        {"models.layers": 2},
+        {"tasks.triggers": "random"},
+    )
     few_steps = {} if preset == "smoke" else _of_length(MEMORY_STEPS)
     return [
         Sweep("bigram", ["gpt2"], one_layer),

@@ -165,7 +165,9 @@ def saturating(records: Records) -> list[Rule]:
         return []
     rules = []
     for less, more in pairwise(RANKS):
-        ratios = [b / a for a, b in zip(numbers_by_rank[less], numbers_by_rank[more], strict=True)]  # the same draws
+        ratios = [
+            b / a for a, b in zip(numbers_by_rank[less], numbers_by_rank[more], strict=True)
+        ]  # the same draws
         label = f"N(m = {more}) / N(m = {less})"
         rules.append(within(drawn(label, ratios), 1.0, most.get(more, TWICE)))
     return rules

@@ -191,8 +191,8 @@ def recalls_something(model: str) -> Ready:
             return None
         values = at_fewest.sample(records).values
         reason = (
-            f"{at_fewest.label}: {', '.join(f'{value:.3f}' for value in values) or 'no number'}, not "
-            f"surely above a guess among its values ({1 / fewest:g}) after "
+            f"{at_fewest.label}: {', '.join(f'{value:.3f}' for value in values) or 'no number'}, "
+            f"not surely above a guess among its values ({1 / fewest:g}) after "
             f"{max(map(runs.steps, widest))} steps: what limits it here is not its state"
         )
         return Finding(UNDECIDED, reason, len(at_fewest.sample(records).observations))
@@ -250,7 +250,9 @@ def _rewritten(model: str) -> Measured:
 
 
 def _in_time() -> Measured:
-    memory_units = accuracy("memory_mosaic", EASY, choose=lambda r: runs.steps(r) <= runs.MEMORY_STEPS)
+    memory_units = accuracy(
+        "memory_mosaic", EASY, choose=lambda r: runs.steps(r) <= runs.MEMORY_STEPS
+    )
     return replace(memory_units, named=f"memory units after {runs.MEMORY_STEPS} steps")
 
 

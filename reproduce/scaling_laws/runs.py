@@ -133,7 +133,11 @@ class Part:
         where a scheme has none."""
         name = f"errors/{row}"
         trials = [run.arrays[name] for run in self.runs(scheme) if name in run.arrays]
-        return np.concatenate([np.asarray(of_run, np.float64) for of_run in trials]) if trials else None
+        return (
+            np.concatenate([np.asarray(of_run, np.float64) for of_run in trials])
+            if trials
+            else None
+        )
 
     def runs(self, scheme: str) -> list[RunRecord]:
         """The runs of a scheme by seed, failed ones included."""

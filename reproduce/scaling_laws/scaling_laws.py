@@ -48,7 +48,9 @@ def picture(records: Records) -> Picture:
     grid = Part(records, runs.MAP)
     most, largest = max(main.n, default=0), max(main.d, default=0)
     label = f"q = 1, N = {few_tokens.task.get('tokens')}"
-    dashed = _curve(label, "vermillion", few_tokens.d, few_tokens.errors("seen", POPULATION), line="dashed")
+    dashed = _curve(
+        label, "vermillion", few_tokens.d, few_tokens.errors("seen", POPULATION), line="dashed"
+    )
     table = []
     for run in runs.TABLE.of(records):
         error = run.curves["error"]

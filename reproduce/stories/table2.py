@@ -226,7 +226,9 @@ def _as_published() -> Rule:
         for metric, of_windows in PUBLISHED_METRICS.items()
         if (level := published(row, metric)) is not None
     ]
-    return each(within(loss_of_row, level - TOLERANCE, level + TOLERANCE) for loss_of_row, level in losses)
+    return each(
+        within(loss_of_row, level - TOLERANCE, level + TOLERANCE) for loss_of_row, level in losses
+    )
 
 
 HIGHER = (
