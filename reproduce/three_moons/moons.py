@@ -88,8 +88,8 @@ def shown_system(task: Mapping[str, Any]) -> str:
     system = next((periods for periods in displayed if periods in trained), None)
     if system is None:
         raise UserError(
-            f"tasks.display_systems={displayed} holds no system that the network is trained on, and "
-            f"the figure shows one: give at least one of tasks.systems={trained}"
+            f"tasks.display_systems={displayed} holds no system that the network is trained on, "
+            f"and the figure shows one: give at least one of tasks.systems={trained}"
         )
     return _name(system)
 
