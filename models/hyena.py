@@ -72,6 +72,7 @@ class Filter(nn.Module):
         frequencies = torch.linspace(
             LOWEST_FREQUENCY, self.bands - 1, self.bands, device=device, dtype=dtype
         )
+        # The released code divides angles by L, but time by L − 1.
         angles = 2 * math.pi * positions / self.maximum_length * frequencies
         values = torch.cat((time, angles.cos(), -angles.sin()), -1)
         for layer in self.hidden:
@@ -124,6 +125,8 @@ class HyenaMixer(GrowingMixer):
         nn.init.normal_(self.input_projection.weight, std=STANDARD_DEVIATION)
         nn.init.zeros_(self.input_projection.bias)
         self.short = ShortConvolution(3 * width, convolution, bias=True)
+        # The length only scales time: a filter answers for longer texts too, with its window
+        # closing further.
         self.filter = Filter(
             width,
             maximum_length,
@@ -155,6 +158,7 @@ class HyenaMixer(GrowingMixer):
     def prefill(self, hidden: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """What ``forward`` gives, and the state: the last inputs of the short convolution
         (batch, taps − 1, 3 width), and all z (batch, time, width)."""
+        # All three streams go through the short convolution, as in the paper's figure.
         mixed, past = self.short(self.input_projection(hidden))
         gate, inner, values = mixed.chunk(3, -1)
         products = inner * values
@@ -175,6 +179,7 @@ class HyenaMixer(GrowingMixer):
         gate, inner, values = mixed.chunk(3, -1)
         now = inner * values
         products = now if earlier is None else torch.cat((earlier, now), 1)
+        # (positions, channels), newest tap last: it meets the newest product.
         taps = self.filter(products.shape[1]).T.flip(0)
         outputs = (taps * products).sum(1) + self.skip * now.squeeze(1)
         return self.output_projection(gate.squeeze(1) * outputs), (past, products)

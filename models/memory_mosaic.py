@@ -25,7 +25,7 @@ from models.specification import SequenceSpecification
 Implementation = Literal["fast", "reference"]
 # Per-head scalars are stored ten times too small: a learning rate ten times larger for them.
 SCALAR_GAIN = 10.0
-LARGEST_HALF_LOG_BANDWIDTH = 5.0
+LARGEST_HALF_LOG_BANDWIDTH = 5.0  # β ≤ e¹⁰ ≈ 22,026, within float16, in which the authors trained
 BYTES_PER_NUMBER = 4
 
 
@@ -60,6 +60,8 @@ class KeyExtractor(nn.Module):
     def __init__(self, heads: int, kernels: Kernels) -> None:
         super().__init__()
         self.kernels = kernels
+        # λ from 0.61 to 0.007. |leak| has a kink at 0, where a softplus would have none; but so the
+        # released model is.
         self.leak = nn.Parameter(torch.linspace(0.05, 0.5, heads))
 
     def forward(self, projected: Tensor) -> Tensor:
@@ -98,7 +100,8 @@ class Memory(nn.Module):
         self.heads, self.dropout, self.kernels = heads, dropout, kernels
         self.projection = nn.Linear(width, projections * width, bias=False)
         self.key_extractor = KeyExtractor(heads, kernels)
-        self.bandwidth = nn.Parameter(torch.full((heads,), 0.1))
+        self.bandwidth = nn.Parameter(torch.full((heads,), 0.1))  # β = e² ≈ 7.4 at the start
+        # values of length e^−0.5 ≈ 0.61
         self.value_scale = nn.Parameter(torch.full((heads,), -0.05))
         self.output = nn.Linear(width, width, bias=False)
 
@@ -129,7 +132,7 @@ class ContextualMemory(Memory):
 
     def __init__(self, width: int, heads: int, dropout: float, kernels: Kernels) -> None:
         super().__init__(width, heads, 2, dropout, kernels)
-        self.value_mixing = nn.Parameter(torch.rand(heads))
+        self.value_mixing = nn.Parameter(torch.rand(heads))  # starts on [0, 1] and may leave it
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
@@ -143,6 +146,7 @@ class ContextualMemory(Memory):
         averages = self.key_extractor(for_keys)
         keys = unit(averages)
         queries, keys = self._queries(keys).to(hidden.dtype), keys.to(hidden.dtype)
+        # One value less than positions: that of the last one needs an input that is not there yet.
         values = self._values(for_values[:, :, :-1], for_values[:, :, 1:]).to(hidden.dtype)
         read = self.kernels.read_past(queries, keys, values, self._attention_dropout())
         state = ContextualState(averages[:, :, -1], for_values[:, :, -1], keys[:, :, :-1], values)
@@ -164,15 +168,18 @@ class ContextualMemory(Memory):
         )
         if state is None:
             average = self.key_extractor.step(for_keys, None)
-            empty = value[:, :, None][:, :, :0]
+            empty = value[:, :, None][:, :, :0]  # (batch, heads, 0, head width)
             read, keys, values = torch.zeros_like(value), empty, empty
         else:
             average = self.key_extractor.step(for_keys, state.average)
             key = unit(state.average)[:, :, None]
             completed = self._values(state.value[:, :, None], value[:, :, None])
             keys = torch.cat((state.keys, key.to(value.dtype)), dim=2)
+            # The pair of the position before is complete now, and may be read at once.
             values = torch.cat((state.values, completed.to(value.dtype)), dim=2)
             queries = self._queries(unit(average)[:, :, None]).to(value.dtype)
+            # Without a mask: the pair of this position is not complete, so what is stored is
+            # earlier.
             read = functional.scaled_dot_product_attention(
                 queries, keys, values, scale=1.0
             ).squeeze(2)
@@ -194,6 +201,7 @@ class PersistentMemory(Memory):
         self, width: int, heads: int, slots: int, dropout: float, kernels: Kernels
     ) -> None:
         super().__init__(width, heads, 1, dropout, kernels)
+        # drawn by MemoryMosaic, with all matrices
         self.keys = nn.Parameter(torch.empty(heads, slots, width // heads))
         self.values = nn.Parameter(torch.empty(heads, slots, width // heads))
 
@@ -214,6 +222,7 @@ class PersistentMemory(Memory):
 
     def _read(self, keys: Tensor) -> Tensor:
         """(batch, heads, time, head width) -> (batch, time, width)"""
+        # The same query rule as the contextual memory's, on keys that are parameters.
         read = self.kernels.read_slots(
             self._queries(keys), self.keys, self.values, self._attention_dropout()
         )
@@ -301,12 +310,16 @@ class MemoryMosaic(nn.Module):
             Block(width, heads, slots, dropout, kernels) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
+        # Of the released code, which has tokens alone; neither it nor the paper says why.
         self.output_scale = 1.0 if specification.vocabulary is None else 1 / math.sqrt(width)
         for name, parameter in self.blocks.named_parameters():
             if name.endswith("output.weight"):
+                # The released code divides by √layers; GPT-2, with as many writes, by √(2 layers).
                 nn.init.normal_(parameter, std=1 / math.sqrt(width * layers))
             elif name.endswith("projection.weight"):
                 nn.init.normal_(parameter, std=1 / math.sqrt(width))
+            # Stored keys and values, of length about 1: as the unit keys that they are compared
+            # with.
             elif parameter.dim() == 3:
                 nn.init.normal_(parameter, std=1 / math.sqrt(size))
 

@@ -21,7 +21,8 @@ from reproduce.claims.grammar import setting
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 
 if TYPE_CHECKING:
-    from reproduce.experiment import Experiment, View
+    from reproduce.drawing.frame import View
+    from reproduce.experiment import Experiment
 
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
 

@@ -149,24 +149,6 @@ class Plan:
     sweeps: tuple[Words, ...] = ()
 
 
-@dataclass(frozen=True)
-class View:
-    """What a drawing must say about where its records come from."""
-
-    preset: str
-    overrides: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The preset and whatever was changed in it."""
-        return " ".join([self.preset, *self.overrides])
-
-    @property
-    def folder(self) -> str:
-        """A folder name; changed settings never overwrite those of the preset."""
-        return re.sub(r"[^\w.,=+-]", "_", "+".join([self.preset, *self.overrides]))
-
-
 Selection = Callable[[Records], list[RunRecord]]
 
 

@@ -27,7 +27,8 @@ from core.errors import UserError, nearest
 from core.places import absolute, is_path
 from core.privacy import told_word
 from core.words import word as quoted_word
-from reproduce.experiment import Experiment, Plan, View
+from reproduce.drawing.frame import View
+from reproduce.experiment import Experiment, Plan
 from reproduce.plotting.models import look
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from bench.records.store import COMMITTED
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.files import ROOT, write_atomically
-from reproduce import judgements
 from reproduce.claims.frozen import RESTATED
 from reproduce.usage import SAME as USAGE
 
@@ -93,7 +92,8 @@ def judged_in(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "judgements.json"
         environment = {**os.environ, "PYTHONPATH": str(folder)}
-        command = [sys.executable, judgements.__file__, str(path)]
+        script = Path(__file__).with_name("judgements.py")
+        command = [sys.executable, str(script), str(path)]
         process = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )

@@ -14,8 +14,8 @@ from core.errors import UserError
 from core.files import write_atomically
 from reproduce.claims.claims import ClaimResult, verdict_file
 from reproduce.claims.controls import without_twins
-from reproduce.drawing.frame import framed
-from reproduce.experiment import Experiment, View
+from reproduce.drawing.frame import View, framed
+from reproduce.experiment import Experiment
 from reproduce.plotting.renderer import images
 
 

@@ -22,6 +22,8 @@ from bench.search.sharing import SharedRuns
 from core.errors import UserError
 from core.progress import Report
 
+FEW_AT_SMOKE = 10  # runs of a second or two; a pool is there after some five
+
 
 @contextmanager
 def open_executor(
@@ -84,7 +86,8 @@ def workers_at_once(configuration: Configuration, at_most: int | None = None) ->
     """Processes for the runs of a sweep; 0: they are made in this one, or on all of a cluster.
 
     Without a number it is one for each GPU, or each CPU core, that this process may use; and 0
-    where a cluster or the processes of each training take them, or where TPE would propose others.
+    where a cluster or the processes of each training take them, where TPE would propose others, or
+    where a few runs at smoke would have ended before a worker is there.
 
     Args:
         at_most: jobs that there are.
@@ -93,6 +96,8 @@ def workers_at_once(configuration: Configuration, at_most: int | None = None) ->
     if sweep.workers is not None:
         return min(sweep.workers, at_most or sweep.workers)
     if sweep.executor == "ray" or training.devices > 1 or sweep.sampler == "tpe":
+        return 0
+    if configuration.preset == "smoke" and (at_most or 0) < FEW_AT_SMOKE:
         return 0
     places = len(_gpus(configuration.device)) or joblib.cpu_count() // training.threads
     found = min(places, at_most or places, LARGEST_THREADS)

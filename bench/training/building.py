@@ -198,6 +198,7 @@ def _seeded(
     """A model made with all generators at the seed of initial weights that ``seed`` gives."""
     with kept_settings():
         load_subclass(models["_target_"], "models")  # a package may draw as it is imported
+    # A seed of its own, so that weights do not draw the numbers of dropout or batches.
     seed_of_weights = derive_seed(seed, "initial weights")
     seed_generators(seed_of_weights, device)
     model: nn.Module = _construct(models, "models", *positional)
@@ -242,6 +243,7 @@ def check_fits(
         with kept_random_state(torch.device("cpu")), torch.device("meta"):
             by_size: dict[int, list[nn.Parameter]] = defaultdict(list)
             for parameter in build().parameters():
+                # Numbers of one size together: models may mix float32 and other types.
                 by_size[parameter.element_size()].append(parameter)
             weights = sum(size * count_numbers(same) for size, same in by_size.items())
     except Exception:  # it is refused, or looks at values: building it says why

@@ -68,6 +68,7 @@ def kept_settings() -> Iterator[dict[str, Any]]:
         yield changed
     finally:
         for name, setting in SETTINGS.items():
+            # Read after the work: whoever set it, and in whichever way.
             if (value := setting.read()) != before[name]:
                 changed[name] = value
                 setting.set(before[name])

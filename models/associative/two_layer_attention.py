@@ -55,9 +55,11 @@ class TwoLayerAttention(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(vocabulary, length, width)
+        # Buffers: drawn once, saved with the model and never trained.
         self.register_buffer("tokens", torch.randn(vocabulary, width))
         self.register_buffer("positions", torch.randn(length, width))
         self.register_buffer("readout", _linear(vocabulary, width))
+        # W_O¹ W_V¹: both stay random, so only their product acts.
         self.register_buffer("moved", _linear(width, width) @ _linear(width, width))
         self.register_buffer("value_2", _linear(width, width))
         self.output_2 = nn.Parameter(_linear(width, width))
@@ -72,6 +74,7 @@ class TwoLayerAttention(nn.Module):
     def attend(self, inputs: Tensor) -> Attended:
         """Logits of int64 inputs (batch, time), and who looks where."""
         hidden = self.tokens[inputs] + self.positions[: inputs.shape[1]]
+        # x_tᵀ W_K x_s, with W_Q = 1.
         first = causal_softmax(hidden @ self.key_1 @ hidden.mT / math.sqrt(hidden.shape[-1]))
         hidden = hidden + first @ hidden @ self.moved.T
         second = causal_softmax(hidden @ self.key_2 @ hidden.mT / math.sqrt(hidden.shape[-1]))
@@ -83,11 +86,13 @@ class TwoLayerAttention(nn.Module):
     def output_scores(self) -> Tensor:
         """What W_O² stores: score of each output (column) for each attended token (row),
         (vocabulary, vocabulary)."""
+        # Row k: U W_O² W_V² e_k, what attending to k says about the output.
         return self.tokens @ (self.readout @ self.output_2 @ self.value_2).T
 
     def token_scores(self) -> Tensor:
         """What W_K² stores: how much a token (row) looks for a position that follows a token
         (column), (vocabulary, vocabulary)."""
+        # e_kᵀ W_K² W_O¹ W_V¹ e_j: layer 2 looks for what layer 1 wrote of the token before.
         return self.tokens @ self.key_2 @ self.moved @ self.tokens.T
 
     def position_scores(self) -> Tensor:
@@ -123,4 +128,5 @@ def check_sizes(vocabulary: int, length: int, width: int) -> None:
 
 
 def _linear(rows: int, columns: int) -> Tensor:
+    # Uniform on ±1/√columns, as ``nn.Linear`` starts.
     return (2 * torch.rand(rows, columns) - 1) / math.sqrt(columns)

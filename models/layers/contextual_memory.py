@@ -41,6 +41,7 @@ def unit(x: Tensor) -> Tensor:
     Norms below 1e-6, which half precision could not hold, count as 1e-6: no NaN for a zero vector.
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    # The released library has no ε here; a zero vector was NaN there.
     return functional.normalize(wide, dim=-1, eps=SMALLEST_NORM)
 
 
@@ -64,6 +65,7 @@ def read_past(queries: Tensor, keys: Tensor, values: Tensor, dropout: float) -> 
     read = attend(
         queries[:, :, 1:], keys[:, :, :-1], values, causal=True, dropout=dropout, scale=1.0
     )
+    # Padded as (batch, time, heads, width), in which heads are joined next: one copy, not two.
     return functional.pad(read.transpose(1, 2), (0, 0, 0, 0, 1, 0)).transpose(1, 2)
 
 
@@ -72,6 +74,7 @@ def read_past_reference(queries: Tensor, keys: Tensor, values: Tensor, dropout: 
     time = queries.shape[2]
     if time == 1:
         return torch.zeros_like(queries)
+    # (time, time − 1), true where s < t.
     earlier = torch.ones(time, time - 1, dtype=torch.bool, device=queries.device).tril(-1)
     scores = queries @ keys[:, :, :-1].transpose(2, 3)
     weights = torch.softmax(scores[:, :, 1:].masked_fill(~earlier[1:], -torch.inf), dim=-1)
@@ -95,6 +98,7 @@ def read_slots(queries: Tensor, keys: Tensor, values: Tensor, dropout: float) ->
     """
     batch, heads, time, width = queries.shape
     read = attend(
+        # (1, heads, batch · time, head width)
         queries.transpose(1, 2).reshape(1, batch * time, heads, width).transpose(1, 2),
         keys[None],
         values[None],

@@ -70,11 +70,13 @@ class LearnedMemory(nn.Module):
         self.rates = nn.Linear(sizes.width, 3 * sizes.heads)
         with torch.no_grad():
             self.rates.bias.zero_()
+            # σ(−4.6) = 0.01: a start near 1/2 would forget all within a few positions.
             self.rates.bias[2 * sizes.heads :] = FORGETTING_BIAS
         starts = [
             initial_weights(channels, channels, sizes.depth, sizes.expansion * channels)
             for _ in range(sizes.heads)
         ]
+        # M_0 is learned: the only part of a memory that training changes directly.
         self.start = nn.ParameterList(torch.stack(layer) for layer in zip(*starts, strict=True))
 
     def forward(self, x: Tensor, state: LearnedState | None = None) -> tuple[Tensor, LearnedState]:
@@ -84,6 +86,7 @@ class LearnedMemory(nn.Module):
         queries, keys, values = (split_heads(part, self.heads) for part in mixed.chunk(3, -1))
         # Sums of many small steps do not fit in half precision.
         with torch.autocast(x.device.type, enabled=False):
+            # Each (batch, heads, time).
             steps, momenta, forgetting = (
                 rate.transpose(1, 2) for rate in self._rates(x).chunk(3, -1)
             )
@@ -118,6 +121,7 @@ class LearnedMemory(nn.Module):
             functional.linear(x.to(wide), self.rates.weight.to(wide), self.rates.bias.to(wide))
         )
         step, momentum, forgetting = shares.chunk(3, -1)
+        # θ ≤ (1 − η)/b: see the class.
         return torch.cat((step * (1 - momentum) / self.rule.chunk, momentum, forgetting), -1)
 
 
@@ -141,6 +145,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads, self.window = sizes.heads, sizes.segment
         self.inputs = ConvolvedProjection(sizes.width, 3 * sizes.width, sizes.taps)
+        # Cosines of random directions have the deviation 1/√(head width): scores start with 2.
         scale = math.log(2 * math.sqrt(sizes.width // sizes.heads))
         self.log_scale = nn.Parameter(torch.full((sizes.heads, 1, 1), scale))
 
@@ -173,11 +178,13 @@ class Attention(nn.Module):
         if state is None:
             time = torch.arange(x.shape[1], device=x.device)
             age = time[:, None] - time
+            # (time, time), true where row t reads column s.
             mask = (age >= 0) & ((age < self.window) | (time < always))
         else:
             keys = torch.cat((state.keys, keys), 2)
             values = torch.cat((state.values, values), 2)
         read = attend(queries, keys, values, mask)
+        # The next position sees the last window − 1 of these and the first ``always``, none twice.
         oldest = max(min(always, keys.shape[2]), keys.shape[2] - self.window + 1)
         keys, values = (
             torch.cat((rows[:, :, :always], rows[:, :, oldest:]), 2) for rows in (keys, values)

@@ -6,17 +6,32 @@ measured here at preset smoke — not the paper's scale" below its title.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
 from bench.records.schema import RunRecord
 from reproduce.claims.observations import how_it_ended
 from reproduce.plotting.panels import Picture
 
-if TYPE_CHECKING:
-    from reproduce.experiment import View
+
+@dataclass(frozen=True)
+class View:
+    """What a drawing must say about where its records come from."""
+
+    preset: str
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The preset and whatever was changed in it."""
+        return " ".join([self.preset, *self.overrides])
+
+    @property
+    def folder(self) -> str:
+        """A folder name; changed settings never overwrite those of the preset."""
+        return re.sub(r"[^\w.,=+-]", "_", "+".join([self.preset, *self.overrides]))
 
 
 def framed(picture: Picture, records: Sequence[RunRecord], view: View, note: str = "") -> Picture:

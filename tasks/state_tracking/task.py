@@ -41,6 +41,16 @@ class StateTracking(Task):
     ``factors``; ``loss`` (cross-entropy in nats) at the training length, so that no checkpoint is
     chosen by what is asked. Curve: accuracy by position, from 1.
 
+    Example: ``length=8``, the first training sequence of seed 0; the loss counts everywhere:
+
+        parity  letters  0 0 1 0 0 0 1 0        s3  letters  0 0 5 1 2 2 3 0
+                states   0 0 1 1 1 1 0 0            states   0 0 5 3 1 3 4 4
+
+    The next state is letter · state, so a model must carry it along: no letter, nor any few of
+    them, tells it. A guess is right with 1/|group|; who counts letters without their order, with
+    one over the size of the commutator subgroup: always in parity and z60, 1/3 in s3, 1/60 in a5
+    and s5.
+
     Args:
         group: "parity" (2 elements), "z60", "s3" (6), "a5" (60) or "s5" (120).
         letters: "all" elements, or "small", of permutations: the identity and what moves the
@@ -77,9 +87,11 @@ class StateTracking(Task):
         ):
             if value < least:
                 raise ValueError(f"{name}={value} is too small: give at least {least}")
+        # 1 is the training length, which the other multiples are set against.
         if len(factors) < 2 or list(factors) != sorted({1, *factors}) or factors[0] != 1:
             raise ValueError(f"factors={list(factors)}: give 1 and larger ones, ascending")
         self.group = GROUPS[group]()
+        # Only groups of permutations have letters that move few points.
         known = {"all": tuple(range(self.group.order)), "small": self.group.small}
         if not known.get(letters):
             usable = " or ".join(name for name, elements in known.items() if elements)
@@ -102,10 +114,12 @@ class StateTracking(Task):
         }
 
     def specification(self) -> SequenceSpecification:
+        """The longest words that are asked, over the elements of the group."""
         return SequenceSpecification(self.longest, vocabulary=self.group.order)
 
     def data_hashes(self) -> dict[str, str]:
         """ "train" is what seed 0 draws first."""
+        # Training never ends: its first steps stand for it.
         drawn = [self._draw(16, self.length, TRAIN, 0, step) for step in range(4)]
         parts = {"train": drawn, **{name: [both] for name, both in self.splits.items()}}
         hashes = {}
@@ -120,11 +134,14 @@ class StateTracking(Task):
         return Batch(torch.from_numpy(words), torch.from_numpy(states), tokens=words.size)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of all states, in nats."""
         return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """Accuracies by multiple of the training length, and the loss at that length."""
         words, states = self.splits[split]
         answers, losses = self._answers(model, words, states, device)
+        # The loss of the training length alone: longer positions must not choose a checkpoint.
         return self._measured(answers == states, float(losses[:, : self.length].mean()))
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
@@ -133,16 +150,19 @@ class StateTracking(Task):
         return float(self._answers(model, words, states, device)[1].mean())
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """A guess, whoever counts the letters without their order, and the product itself."""
         order = self.group.order
         return {
             "uniform": lambda split: self._expected(1 / order),
             "letters without order": lambda split: self._expected(1 / self.group.commutators),
+            # Every comparison with ≥ 0 is true: the right answer everywhere.
             "product (oracle)": lambda split: self._measured(self.splits[split][1] >= 0, 0.0),
         }
 
     def _draw(self, count: int, length: int, *key: int) -> tuple[Integers, Integers]:
         sequence = np.random.SeedSequence([self.data_seed, *key])
         generator = np.random.Generator(np.random.Philox(sequence))
+        # Uniform letters make uniform states, as each letter only permutes them.
         words = self.letters[generator.integers(0, len(self.letters), (count, length))]
         return words, self.group.products(words)
 
@@ -151,6 +171,7 @@ class StateTracking(Task):
     ) -> tuple[Integers, np.ndarray]:
         """Most probable elements and cross-entropies (sequences, length)."""
         answers, losses = [], []
+        # As many sequences in a pass as keep the number of positions, and so the memory, the same.
         size = max(1, POSITIONS_AT_ONCE // words.shape[1])
         both = (
             torch.from_numpy(np.ascontiguousarray(part)).split(size) for part in (words, states)
@@ -158,6 +179,7 @@ class StateTracking(Task):
         for inputs, targets in zip(*both, strict=True):
             scores = model(inputs.to(device)).float().cpu()
             answers.append(scores.argmax(-1).numpy())
+            # PyTorch wants classes on the second axis: (batch, classes, time).
             losses.append(functional.cross_entropy(scores.mT, targets, reduction="none").numpy())
         return np.concatenate(answers), np.concatenate(losses)
 
@@ -166,6 +188,7 @@ class StateTracking(Task):
         ends = [0, *(factor * self.length for factor in self.factors)]
         spans = zip(self.factors, itertools.pairwise(ends), strict=True)
         windows = {f"accuracy/{factor}x": slice(*span) for factor, span in spans}
+        # The headline leaves the training length out: it asks for what was not trained.
         return {"accuracy": slice(self.length, None), **windows}
 
     def _measured(self, right: np.ndarray, loss: float) -> Evaluation:

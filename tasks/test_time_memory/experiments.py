@@ -78,6 +78,7 @@ class Experiments:
             right.append(self._recall(memory, asked_for, sequences[:, :written]))
         self._diverged("stream", memory, sequences[:, :written])
         self.found.metrics["stream_memorised"] = float(written)
+        # Never empty: the coins of ``coins`` have at least one recall.
         self.headlines["stream"] = self.found.metrics["stream_recall"] = sum(right) / len(right)
 
     def forgetting(self, count: int) -> None:
@@ -89,6 +90,7 @@ class Experiments:
         before = self._recall(memory, first, first)
         self._write(memory, second)
         halves = {"first": first, "second": second}
+        # Candidates are the values of both halves.
         after = {name: self._recall(memory, half, sequences) for name, half in halves.items()}
         self.found.metrics["forgetting_first_before"] = before
         for name, recall in after.items():
@@ -137,6 +139,7 @@ class Experiments:
 
     def _diverged(self, name: str, memory: Memory, sequences: Tensor) -> None:
         """Note the share of trials that no longer answer with numbers, and the sizes."""
+        # Asked once more in the end: a trial is lost from the write at which it diverged.
         lost = (self._answers(memory, sequences, sequences) == NONSENSE).any(-1)
         self.found.metrics[f"{name}_diverged"] = lost.float().mean().item()
         size = memory.size_in_bytes() / self.trials

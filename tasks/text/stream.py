@@ -71,6 +71,7 @@ class TokenStream:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        # Little-endian on every machine, as the files are written.
         self.tokens: NDArray[np.uint16] = np.memmap(folder / TOKENS, dtype="<u2", mode="r")
         self.starts: NDArray[np.int64] = np.memmap(folder / STARTS, dtype="<i8", mode="r")
 
@@ -85,6 +86,7 @@ class TokenStream:
         again = f"delete the folder {folder} and prepare it again"
         try:
             manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+            # The manifest before the files: its hashes are what these are held against.
             if verify and manifest.manifest_sha256 != manifest.content_sha256():
                 raise TextError(f"{MANIFEST} was changed after it was prepared: {again}")
             sizes = {
@@ -92,6 +94,7 @@ class TokenStream:
                 STARTS: (8 * (manifest.documents + 1), manifest.starts_sha256),
             }
             for name, (size, sha256) in sizes.items():
+                # The size first: a file that was cut short need not be read.
                 found = (folder / name).stat().st_size
                 if found != size:
                     raise TextError(f"{name} has {found} bytes instead of {size}: {again}")
@@ -117,6 +120,7 @@ class TokenStream:
             raise IndexError(f"document {index} of {len(self)}")
         return self.tokens[self.starts[index] : self.starts[index + 1]]
 
+    # A worker process maps the files itself; the hashes were checked here.
     def __reduce__(self) -> tuple[Callable[[Path, bool], TokenStream], tuple[Path, bool]]:
         return TokenStream.open, (self.folder, False)
 

@@ -65,6 +65,15 @@ class Windows(NamedTuple):
 class Wikipedia(BabiStories):
     """Loss by position on articles and on stories, with intervals over articles.
 
+    Example: ``articles_size=3, length=12``, the second window of the kind "article", of a model
+    that was trained on stories. Bars divide tokens, and the mean loss is kept at each position:
+
+        input   The| t|ho|sk|bill| is| a| fro|g| that| li|ves
+        target   t|ho|sk|bill| is| a| fro|g| that| li|ves| in
+
+    A model must learn from the window what it never saw in training, such as the name thoskbill;
+    one that takes nothing from it has the same loss at late positions as at early ones.
+
     Args:
         articles: "grammar", "local", "simple_wikipedia", or "auto": local where ``wiki`` is given,
             else generated for generated stories, else Simple Wikipedia.
@@ -112,10 +121,12 @@ class Wikipedia(BabiStories):
         self._articles: TokenStream | None = None
 
     def prepare(self, report: Report) -> None:
+        """Tokenise the stories, then the articles."""
         super().prepare(report)
         self._article_stream(report)
 
     def data_hashes(self) -> dict[str, str]:
+        """Also of each list of windows; "test" is that of the stream."""
         hashes = super().data_hashes()
         found = {
             name: windows_sha256(windows.stream, windows.starts, self.length)
@@ -130,6 +141,7 @@ class Wikipedia(BabiStories):
         starts, documents = article_starts(articles, self.length)
         chosen = evenly(len(starts), self.windows)
         kinds = {"stream": self._spread(articles)}
+        # Short windows of short articles: where none is long enough the kind is left out.
         if len(starts):
             kinds["article"] = Windows(articles, starts[chosen], documents[chosen])
         kinds["stories"] = self._spread(stories)
@@ -148,6 +160,8 @@ class Wikipedia(BabiStories):
         return self._with_context(found, lambda w: self.losses_of(model, w, device))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Equal chances for all tokens, and their frequencies in the stories."""
+
         def fixed(counts: NDArray[np.float64]) -> Callable[[Split], Evaluation]:
             surprise = -np.log(counts / counts.sum())
 
@@ -166,6 +180,7 @@ class Wikipedia(BabiStories):
         }
 
     def corpus_facts(self) -> dict[str, Any]:
+        """Also of the articles."""
         facts = super().corpus_facts()
         return {**facts, "articles": manifest_facts(self._article_stream(None))}
 
@@ -183,7 +198,10 @@ class Wikipedia(BabiStories):
             for band, (first, last) in self._bands().items():
                 metrics[f"{name}_loss_{band}"] = float(mean[first:last].mean())
             samples = bootstrap_means(losses, windows.documents)
+            # 95 % over articles drawn again: windows of one article are not independent.
             low, high = np.percentile(samples, [2.5, 97.5], axis=0)
+            # What is kept of a record draws the curve and its interval without the losses of all
+            # windows.
             arrays[name] = {
                 "windows": len(losses),
                 "documents": len(np.unique(windows.documents)),
@@ -192,6 +210,7 @@ class Wikipedia(BabiStories):
                 "samples": binned(samples).round(DIGITS).tolist(),
             }
             per_sequence[f"{name}_loss"] = losses.mean(axis=1).round(DIGITS).tolist()
+        # The kind that is nearest to what the paper is likely to have done.
         metrics["loss"] = metrics["stream_loss"]
         return Evaluation(metrics, per_sequence, curves, arrays)
 
@@ -218,6 +237,7 @@ class Wikipedia(BabiStories):
         }
 
     def _spread(self, stream: TokenStream) -> Windows:
+        # Windows that do not overlap, spread over the whole stream.
         every = consecutive(0, stream.manifest.tokens, self.length)
         starts = every[evenly(len(every), self.windows)]
         return Windows(stream, starts, document_of(stream, starts))
@@ -246,11 +266,13 @@ def bootstrap_means(losses: Losses, documents: Positions) -> Losses:
     """
     names, group = np.unique(documents, return_inverse=True)
     totals = np.zeros((len(names), losses.shape[1]))
+    # One sum for each document: windows of a document are not independent.
     np.add.at(totals, group, losses)
     sizes = np.bincount(group)
     raw = np.random.Philox(key=BOOTSTRAP_SEED).random_raw(BOOTSTRAP_SAMPLES * len(names))
     drawn = (raw % np.uint64(len(names))).astype(np.int64).reshape(BOOTSTRAP_SAMPLES, -1)
     weights = np.stack([np.bincount(row, minlength=len(names)) for row in drawn]).astype(float)
+    # The mean over windows: documents count by how many they have.
     return (weights @ totals) / (weights @ sizes)[:, None]
 
 

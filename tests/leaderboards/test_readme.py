@@ -49,8 +49,12 @@ def made(board: Board) -> dict[str, str]:
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The README and its pages, to be spoiled."""
+def copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: Board, made: dict[str, str]
+) -> Path:
+    """The README and its pages, to be spoiled. The pages of the committed board are made once."""
+    monkeypatch.setattr("leaderboards.contents.read_board", lambda path: board)
+    monkeypatch.setattr("leaderboards.markdown.pages", lambda board: made)
     shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
     shutil.copy(readme.ROOT / "README.md", tmp_path)
     shutil.copy(readme.ROOT / readme.PICTURE, tmp_path / readme.PICTURE)

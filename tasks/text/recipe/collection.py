@@ -126,6 +126,7 @@ def collect(job: Job, writer: Writer, stories: int, tokenizer: str, report: Repo
         KeyboardInterrupt: after the answers under way have come in and the files are written.
         OSError: a full disk.
     """
+    # Files are written after a stop as well: what was kept can be read at any time.
     with _claimed(job), Answers(job.folder / "answers.jsonl") as answers:
         try:
             _ask(job, writer, answers, stories, report)
@@ -225,6 +226,7 @@ def _take(running: dict[Future[Answer], int], answers: Answers) -> None:
     finished, _ = wait(running, return_when=FIRST_COMPLETED)
     failures = []
     for future in finished:
+        # All that came are kept before any failure is raised.
         index = running[future]
         if (failure := future.exception()) is None:
             answers.append(index, future.result())

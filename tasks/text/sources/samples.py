@@ -69,12 +69,14 @@ class RowList:
     @classmethod
     def read(cls, path: Path) -> RowList:
         """The list in a file."""
+        # Arrays alone: a list is data, and runs nothing.
         with np.load(path, allow_pickle=False) as arrays:
             return cls(**{name: arrays[name] for name in arrays.files})
 
     def begins(self, letters: str, number: int) -> bool:
         """Whether a document with these letters and digits is a row, or begins with it."""
         length = len(letters) if self.letters is None else int(self.letters[number])
+        # The beginning was only a key to look under; here the whole row is compared.
         return _hash(letters[:length]) == int(self.key[number])
 
     def cut(self, document: str, number: int) -> str:
@@ -98,6 +100,7 @@ class Selection:
 
     def add(self, number: int, text: str, is_exact: bool) -> None:
         """Keep the text of a row; one that is equal byte for byte wins over one that is not."""
+        # The first find stays, unless a later one is the very text.
         if is_exact or number not in self.texts:
             self.texts[number] = text
         if is_exact:
@@ -118,6 +121,7 @@ def select(documents: Iterable[str], rows: RowList, found: Selection | None = No
     for document in documents:
         letters = letters_of(document)
         looked_for = letters if rows.beginning is None else letters[:BEGINNING]
+        # A row may stand twice in a list: every place of it gets the text.
         for number in numbers.get(_hash(looked_for), []):
             if number not in found.exact and rows.begins(letters, number):
                 text = rows.cut(document, number)
@@ -199,6 +203,7 @@ class SampleCorpus(Corpus):
         return hashlib.sha256(self._list.read_bytes()).hexdigest()
 
     def key(self, split: str) -> dict[str, Any]:
+        """The list of rows, and the files in which they are looked for."""
         files = [] if self._place is None else [fingerprint(path) for path in self._files()]
         return {"sample": self.name, "rows": self._list_sha256, "split": split, "files": files}
 
@@ -208,6 +213,7 @@ class SampleCorpus(Corpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """The rows of the split that were found, in the order of the list."""
         texts = self._selected(report).texts
         first = 0
         for name, count in self._facts["splits"].items():
@@ -220,8 +226,10 @@ class SampleCorpus(Corpus):
         if self._found is None:
             kept = None if self._place is not None else self._cache()
             self._found = _read_selection(kept) if kept and kept.is_file() else self._look(report)
+            # Only what came from the hub is kept: a copy on this machine is read again.
             if kept and not kept.is_file():
                 _keep_selection(self._found, kept)
+            # Another text than that of the committed records must not have its name alone.
             if len(self._found.exact) < self._rows:
                 self.source += f", {len(self._found.exact):,} of the {self._rows:,} rows"
         if not self._found.texts:

@@ -49,7 +49,10 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
         (["sweep.workers=3"], 1, 1),
         (["sweep.workers=0"], None, 0),
         (["preset=smoke"], None, 0),
-        (["preset=smoke", "sweep.workers=null"], None, 4),
+        (["preset=smoke"], 9, 0),
+        (["preset=smoke"], 10, 4),
+        (["preset=smoke", "sweep.workers=0"], 10, 0),
+        (["preset=smoke", "sweep.workers=2"], 3, 2),
     ],
 )
 def test_runs_are_made_by_all_cores_unless_that_would_change_them(
