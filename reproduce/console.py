@@ -21,14 +21,15 @@ from reproduce.claims.grammar import setting
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 
 if TYPE_CHECKING:
-    from reproduce.reproduction import Reproduction, View
+    from reproduce.drawing.frame import View
+    from reproduce.experiment import Experiment
 
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
 
 
 def print_verdicts(
     name: str,
-    reproduction: Reproduction,
+    experiment: Experiment,
     results: Sequence[ClaimResult],
     records: Sequence[RunRecord],
     view: View,
@@ -37,17 +38,17 @@ def print_verdicts(
 ) -> None:
     """The verdicts in plain words, what the preset leaves out, failed runs, and the figure."""
     screen = console(soft_wrap=True)
-    screen.print(f"{reproduction.title}\n{reproduction.source}")
+    screen.print(f"{experiment.title}\n{experiment.source}")
     scale = "" if view.preset == "paper" else ", not the paper's scale"
     screen.print(f"preset {view.name}{scale}; {len(records)} records")
-    if reproduction.note is not None:
-        screen.print(reproduction.note(records))
+    if experiment.note is not None:
+        screen.print(experiment.note(records))
     screen.print()
     rules: set[str] = set()  # claims often share one
     for result in results:
         if result.finding.verdict != NOT_ASKED:
             _print_verdict(screen, name, result, view, rules)
-    for line in not_asked_lines(reproduction, results):
+    for line in not_asked_lines(experiment, results):
         screen.print(line, style="bright_black")
     failed = [record for record in records if record.outcome != "ok"]
     if failed:
@@ -60,7 +61,7 @@ def print_verdicts(
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS)
     beside = f" ({counts[NOT_ASKED]} not asked here)" if counts[NOT_ASKED] else ""
     screen.print(f"\n{total}{beside}")
-    for line in guest_lines(records, reproduction.varied):
+    for line in guest_lines(records, experiment.varied):
         screen.print(line)
     figure = folder / "figure.png"
     others = sorted(path.name for path in folder.iterdir() if path != figure)
@@ -73,18 +74,21 @@ def print_verdicts(
 def guest_lines(records: Iterable[RunRecord], varied: Iterable[str]) -> list[str]:
     """The headline of each guest, which no verdict names: the mean over its runs, for each value of
     the settings that a figure varies."""
-    own = [r for r in records if r.model in guests() and r.headline.value is not None]
-    values = {key: [setting(r, key) for r in own] for key in varied}
-    shown = [key for key, found in values.items() if any(one != found[0] for one in found)]
-    groups: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
-    for record in own:
-        words = (f"{key.partition('.')[2]}={setting(record, key)}" for key in shown)
-        groups[f"{record.label} ({NOT_COMMITTED})", *words, record.headline.name].append(record)
-    return [
-        f"{', '.join(names)} {fmean(r.headline.value or 0.0 for r in runs):.4g}, mean of "
-        f"{len(runs)} run{'s' * (len(runs) != 1)}"
-        for names, runs in groups.items()
-    ]
+    scored = [r for r in records if r.model in guests() and r.headline.value is not None]
+    varied_keys = []
+    for key in varied:
+        if any(setting(record, key) != setting(scored[0], key) for record in scored):
+            varied_keys.append(key)
+    groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for record in scored:
+        words = [f"{key.partition('.')[2]}={setting(record, key)}" for key in varied_keys]
+        group = (f"{record.label} ({NOT_COMMITTED})", *words, record.headline.name)
+        groups[group].append(record.headline.value or 0.0)
+    lines = []
+    for names, values in groups.items():
+        runs = f"{len(values)} run{'s' * (len(values) != 1)}"
+        lines.append(f"{', '.join(names)} {fmean(values):.4g}, mean of {runs}")
+    return lines
 
 
 def _print_verdict(
@@ -107,7 +111,7 @@ def _print_verdict(
         )
 
 
-def not_asked_lines(reproduction: Reproduction, results: Iterable[ClaimResult]) -> list[str]:
+def not_asked_lines(experiment: Experiment, results: Iterable[ClaimResult]) -> list[str]:
     """What a preset leaves out, with the preset that asks it and what that would cost."""
     topics: dict[str, list[str]] = {}
     for result in results:
@@ -115,7 +119,7 @@ def not_asked_lines(reproduction: Reproduction, results: Iterable[ClaimResult]) 
             topics.setdefault(result.finding.asked_at, []).append(result.finding.topic)
     lines = []
     for preset, names in topics.items():
-        where = f"; preset={preset} asks it, with {reproduction.cost(preset)}" if preset else ""
+        where = f"; preset={preset} asks it, with {experiment.cost(preset)}" if preset else ""
         lines.append(f"not asked here: {join_topics(names)}{where}")
     return lines
 
@@ -127,6 +131,6 @@ def join_topics(topics: Iterable[str]) -> str:
         quantity, _, value = topic.partition(" = ")
         values.setdefault(quantity, []).append(value)
     return "; ".join(
-        f"{quantity} = {', '.join(given)}" if any(given) else quantity
-        for quantity, given in values.items()
+        f"{quantity} = {', '.join(values_of_quantity)}" if any(values_of_quantity) else quantity
+        for quantity, values_of_quantity in values.items()
     )

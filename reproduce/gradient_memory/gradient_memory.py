@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 from core.statistics import SHARE, mean_interval, mean_of
 from reproduce.claims.claims import Claim
@@ -17,7 +18,6 @@ from reproduce.claims.grammar import (
     Rule,
     Runs,
     above,
-    any_of,
     difference,
     each,
     largest_of,
@@ -28,8 +28,8 @@ from reproduce.claims.observations import Sample
 from reproduce.claims.trials import fact, over_trials, pooled, sample, settled
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.drawing.traces import over_draws
+from reproduce.experiment import Experiment, OverSeeds
 from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Gradients as memories: what one gradient step stores"
 BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
@@ -42,8 +42,8 @@ COLOURS = ("blue", "green", "orange", "vermillion", "purple")
 
 def listed(records: Records, name: str) -> list[int]:
     """A list of the settings, such as the dimensions; empty where nothing was measured."""
-    tasks = [record.config["tasks"] for record in RUNS.finished(records)[:1]]
-    return [value for task in tasks for value in sorted(task[name])]
+    measured = RUNS.finished(records)
+    return sorted(measured[0].config["tasks"][name]) if measured else []
 
 
 def accuracies(records: Records, form: str, *key: int) -> list[float]:
@@ -53,10 +53,12 @@ def accuracies(records: Records, form: str, *key: int) -> list[float]:
 
 def of_scores(records: Records, kind: str) -> dict[int, float]:
     """N -> ``target``, ``other`` or ``spread`` of the scores, mean over seeds."""
-    names = {n: metric(f"{kind}/N={n}") for n in listed(records, "tokens")}
-    found = {n: [read(run) for run in RUNS.finished(records)] for n, read in names.items()}
-    known = {n: [v for v in values if v is not None] for n, values in found.items()}
-    return {n: mean_of(values) for n, values in known.items() if values}
+    means = {}
+    for n in listed(records, "tokens"):
+        values = map(metric(f"{kind}/N={n}"), RUNS.finished(records))
+        if measured := [value for value in values if value is not None]:
+            means[n] = mean_of(measured)
+    return means
 
 
 def spread_law(tokens: int, dimension: int) -> float:
@@ -64,7 +66,7 @@ def spread_law(tokens: int, dimension: int) -> float:
     return math.sqrt(tokens / dimension**2 + 2 / dimension)
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """Accuracy without noise, with noise, and from samples; spread of the scores."""
     noises, dimensions = listed(records, "noises"), listed(records, "dimensions")
     clean = (listed(records, "tokens"), dimensions)
@@ -83,17 +85,16 @@ def _accuracies(records: Records, title: str, form: str, lists: Sequence[Sequenc
     """Against the last of some lists; a line for each combination of the others."""
     *others, places = lists
     label, _, last = form.removesuffix(" = {}").rpartition(", ")
-    traces = [
-        over_draws(
-            label.format(*group),
-            {at: accuracies(records, form, *group, at) for at in places},
-            partial(mean_interval, kind=SHARE),
-            colour=COLOURS[others[-1].index(group[-1]) % len(COLOURS)],
-            line="dashed" if len(group) > 1 and group[0] != others[0][0] else "",
+    traces = []
+    for group in product(*others):
+        by_place = {place: accuracies(records, form, *group, place) for place in places}
+        look: dict[str, Any] = {"colour": COLOURS[others[-1].index(group[-1]) % len(COLOURS)]}
+        if len(group) > 1 and group[0] != others[0][0]:
+            look["line"] = "dashed"
+        trace = over_draws(
+            label.format(*group), by_place, partial(mean_interval, kind=SHARE), **look
         )
-        for group in product(*others)
-    ]
-    traces = [replace(trace, seeds={}) for trace in traces]  # a hundred trials
+        traces.append(replace(trace, seeds={}))  # a hundred trials
     x, y = Axis(last, scale="log2"), Axis("accuracy", limits=(0, 1.05))
     return Panel(title, x, y, traces, legend="best")
 
@@ -116,11 +117,7 @@ FEW, MANY = 8, 64  # noise vectors
 SAMPLES = (64, 256, 1024, 4096)
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """One measurement for each seed; five leave intervals that the noise can be judged by."""
-    words = ("tasks=gradient_memory", "models=matrix")
-    planned = seeds or (1 if preset == "smoke" else 5)
-    return Plan(runs=tuple((*words, f"seed={seed}") for seed in range(planned)))
+SEEDS = {"smoke": 1, "laptop": 5, "gpu": 5, "paper": 5}  # five tell what the noise does
 
 
 def accuracy(form: str, *key: int, tokens: int = SAMPLED_TOKENS) -> Drawn:
@@ -134,13 +131,13 @@ def accuracy(form: str, *key: int, tokens: int = SAMPLED_TOKENS) -> Drawn:
     return Drawn(label, draw)
 
 
-def scores_are_predicted(found: Records, target: float, other: float, errors: float) -> Finding:
+def scores_are_predicted(runs: Records, target: float, other: float, errors: float) -> Finding:
     """Means of the scores for right and wrong classes at the largest dimension."""
-    right = {n: abs(v - 1 + 1 / n) for n, v in of_scores(found, "target").items()}
-    wrong = {n: abs(v + 1 / n) * n for n, v in of_scores(found, "other").items()}
-    trials = sum(record.config["tasks"]["trials"] for record in found)
+    right = {n: abs(v - 1 + 1 / n) for n, v in of_scores(runs, "target").items()}
+    wrong = {n: abs(v + 1 / n) * n for n, v in of_scores(runs, "other").items()}
+    trials = sum(record.config["tasks"]["trials"] for record in runs)
     # The score of a right class is |u|² |v|² and N products of two overlaps, equal in pairs.
-    d = listed(found, "dimensions")[-1]
+    d = listed(runs, "dimensions")[-1]
     error = {n: math.sqrt((4 / d + 2 * n / d**2) / (n * trials)) for n in right}
     beyond = max((gap - target) / error[n] for n, gap in right.items())
     far, near = max(right, key=right.__getitem__), max(wrong, key=wrong.__getitem__)
@@ -151,16 +148,17 @@ def scores_are_predicted(found: Records, target: float, other: float, errors: fl
     verdict = REPRODUCED if beyond <= 0 else UNDECIDED
     if wrong[near] > other or beyond > errors:
         verdict = CONTRADICTED
-    return Finding(verdict, text, len(found))
+    return Finding(verdict, text, len(runs))
 
 
-def spread_is_predicted(found: Records, gap: float) -> Finding:
+def spread_is_predicted(runs: Records, gap: float) -> Finding:
     """Standard deviation of the scores for wrong classes at the largest dimension."""
-    d = listed(found, "dimensions")[-1]
-    spreads = [(v, spread_law(n, d), n) for n, v in of_scores(found, "spread").items()]
-    near = all(abs(spread - law) <= gap for spread, law, _ in spreads)
-    text = ", ".join("{:.4f} ({:.4f}) at N = {}".format(*row) for row in spreads)
-    return settled(near, f"measured (predicted): {text}", len(found))
+    dimension, holds, numbers = listed(runs, "dimensions")[-1], True, []
+    for n, spread in of_scores(runs, "spread").items():
+        law = spread_law(n, dimension)
+        holds = holds and abs(spread - law) <= gap
+        numbers.append(f"{spread:.4f} ({law:.4f}) at N = {n}")
+    return settled(holds, f"measured (predicted): {', '.join(numbers)}", len(runs))
 
 
 def one_step_suffices(at_least: float, factor: float, dimension: int) -> Rule:
@@ -183,9 +181,10 @@ def noise_does_not_matter(gap: float) -> Rule:
 
     def parts(records: Records) -> Iterator[tuple[float, Rule]]:
         for n, d in product(listed(records, "noisy_tokens"), listed(records, "dimensions")):
-            few, many = (accuracy(NOISY, noises, n, d, tokens=n) for noises in (FEW, MANY))
-            means = [mean_of(one.sample(records).values or [0.0]) for one in (few, many)]
-            yield abs(means[0] - means[1]), difference(few, many, -gap, gap)
+            fewest, most = (accuracy(NOISY, noises, n, d, tokens=n) for noises in (FEW, MANY))
+            low = mean_of(fewest.sample(records).values or [0.0])
+            high = mean_of(most.sample(records).values or [0.0])
+            yield abs(low - high), difference(fewest, most, -gap, gap)
 
     text = (
         "at every N and d the difference of accuracies with the fewest and with the most lies "
@@ -196,9 +195,9 @@ def noise_does_not_matter(gap: float) -> Rule:
 
 
 def _lemma(title: str, source: str, sentence: str, name: str) -> Claim:
-    def judge(found: Records, gap: float) -> Finding:
-        largest = max(metric(f"gap/{name}")(record) or 0.0 for record in found)
-        return settled(largest < gap, f"largest difference of an entry {largest:.1e}", len(found))
+    def judge(runs: Records, gap: float) -> Finding:
+        largest = max(metric(f"gap/{name}")(record) or 0.0 for record in runs)
+        return settled(largest < gap, f"largest difference of an entry {largest:.1e}", len(runs))
 
     text = "every entry equal within {gap:g} in float64"
     return Claim(
@@ -303,7 +302,12 @@ CLAIMS = (
     ),
 )
 
-SOURCE = f"{BIRTH}; {SLIDES}, gradient associative memories"
-REPRODUCTION = Reproduction(
-    TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, panels, control=NOTHING_TRAINED
+EXPERIMENT = Experiment(
+    TITLE,
+    f"{BIRTH}; {SLIDES}, gradient associative memories",
+    CLAIMS,
+    runs=[OverSeeds("gradient_memory", ["matrix"], seeds=SEEDS)],
+    records=[RUNS],
+    panels=picture,
+    control=NOTHING_TRAINED,
 )
