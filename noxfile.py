@@ -146,9 +146,10 @@ def tests_elsewhere(session: nox.Session, machine: str) -> None:
 
 @nox.session
 def every_model(session: nox.Session) -> None:
-    """The engine's tests that take one model of each class, on every YAML file of models/."""
+    """The tests that take one model of each class, or its variants with one kind of sequence, on
+    every YAML file of models/ and every kind."""
     engine = ("training/test_checkpoints.py", "writing/test_generation.py")
-    places = (f"tests/bench/{name}" for name in engine)
+    places = (*(f"tests/bench/{name}" for name in engine), "tests/models/test_conformance.py")
     run_pytest(session, *places, "-n", "2", *session.posargs, MEMORY_BENCH_EVERY_MODEL="1")
 
 

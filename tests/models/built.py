@@ -115,6 +115,29 @@ def small_model(name: str, kind: str, seed: int = 0) -> nn.Module:
     raise AssertionError  # there is at least one attempt
 
 
+def names_with_kinds() -> list[tuple[str, str]]:
+    """The first YAML file of each class with every kind of sequence, the others of a class with
+    one: a class reads tokens as it does with its other arguments. Real channels, examined in
+    float64, come first, and tokens where a model refuses them; ``nox -s every_model`` runs both."""
+    both = {*one_of_each_class(), *GUESTS}
+    cases: list[tuple[str, str]] = []
+    for name in NAMES:
+        kinds = list(SPECIFICATIONS)
+        if name not in both:
+            kinds = ["channels" if takes(name, "channels") else "tokens"]
+        cases += [(name, kind) for kind in kinds]
+    return cases
+
+
+def takes(name: str, kind: str) -> bool:
+    """Whether the model can be built small for this kind of sequence."""
+    try:
+        small_model(name, kind)
+    except ValueError:
+        return False
+    return True
+
+
 def model_or_skip(name: str, kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
     """A small model in eval mode; most tests need float64 to tell rounding from mistakes. A model
     of somebody else, which need not work in float64, is in float32 where it does not."""

@@ -1,9 +1,10 @@
 """What every model of ``models/`` owes its users; a new file there is tested without an edit here.
 
-Models are found by their YAML files and built small. A model may refuse one kind of sequence,
-tokens or channels, with a ValueError, but not both. Two keys of the card excuse it from a test:
-``vmap: false`` where an operation inside has no batching rule in torch, and ``unused_parameters``,
-patterns (fnmatch) of parameters that no output depends on.
+Models are found by their YAML files and built small. Of several files of one class the first is
+tested with tokens and channels, the others with one of them. A model may refuse one kind of
+sequence, tokens or channels, with a ValueError, but not both. Two keys of the card excuse it from a
+test: ``vmap: false`` where an operation inside has no batching rule in torch, and
+``unused_parameters``, patterns (fnmatch) of parameters that no output depends on.
 
 A class of another package, or of a file, is tested from its folder, by the contract alone:
 ``MODEL=./net.py:MyModel python -m pytest PROJECT/tests/models/test_conformance.py -k MyModel``
@@ -42,6 +43,7 @@ from tests.models.built import (
     hyperparameters,
     in_steps,
     model_or_skip,
+    names_with_kinds,
     rounded,
     sequences,
     small_model,
@@ -54,7 +56,7 @@ AS_TRAINED = 0.1
 COUNTER = 8  # bytes
 
 on_every_model = pytest.mark.parametrize("name", NAMES)
-on_every_kind = pytest.mark.parametrize("kind", SPECIFICATIONS)
+on_every_model_and_kind = pytest.mark.parametrize(("name", "kind"), names_with_kinds())
 
 
 def random_projection(outputs: Tensor) -> Tensor:
@@ -127,8 +129,7 @@ def offered(model: Any, name: str) -> Any:
     return getattr(model, name)
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_outputs_have_the_shape_of_the_task(name: str, kind: str) -> None:
     model = model_or_skip(name, kind, dtype=torch.float32)
     for length, training in itertools.product((1, 2, 37, 64), (False, True)):
@@ -138,8 +139,7 @@ def test_outputs_have_the_shape_of_the_task(name: str, kind: str) -> None:
         assert outputs.isfinite().all(), f"at length {length}, training={training}"
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_passes_the_examination(name: str, kind: str) -> None:
     """Causal, by itself in a batch, without memory of other calls, as the engine asks a model."""
     exact = kind == "channels"  # in float64 rounding hides nothing; contenders train in float32
@@ -152,8 +152,7 @@ def test_passes_the_examination(name: str, kind: str) -> None:
     assert {*get_args(Passed)} - {*passed} <= {"hidden vectors"}
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_outputs_depend_on_the_last_input(name: str, kind: str) -> None:
     model = model_or_skip(name, kind)
     inputs = sequences(kind, 2, 37)
@@ -163,8 +162,7 @@ def test_outputs_depend_on_the_last_input(name: str, kind: str) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
     model = trained_or_skip(name, kind, AS_TRAINED)
     for layer in model.modules():
@@ -177,8 +175,7 @@ def test_a_gpu_gives_the_same(name: str, kind: str) -> None:
     assert_derivatives_near(found[1], found[0], leaves_of(model), **rounded(name, kind))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 @pytest.mark.bitwise
 def test_construction_is_a_function_of_the_seed(name: str, kind: str) -> None:
     first, same, other = (model_or_skip(name, kind, seed).state_dict() for seed in (3, 3, 4))
@@ -187,8 +184,7 @@ def test_construction_is_a_function_of_the_seed(name: str, kind: str) -> None:
     assert any(not torch.equal(first[key], other[key]) for key in first)
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 @pytest.mark.bitwise
 def test_evaluation_draws_no_random_numbers(name: str, kind: str) -> None:
     model = model_or_skip(name, kind, dtype=torch.float32)
@@ -202,8 +198,7 @@ def test_evaluation_draws_no_random_numbers(name: str, kind: str) -> None:
         assert torch.equal(outputs, model(inputs))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_training_changes_parameters_alone(name: str, kind: str) -> None:
     model = model_or_skip(name, kind).train()
     model(sequences(kind, 2, 5))  # what is made on first use is made now
@@ -215,8 +210,7 @@ def test_training_changes_parameters_alone(name: str, kind: str) -> None:
     assert all(torch.equal(before[key], after[key]) for key in before.keys() - kept)
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 @pytest.mark.bitwise
 def test_safetensors_restore_the_model(name: str, kind: str) -> None:
     model, other = (model_or_skip(name, kind, seed, torch.float32) for seed in (0, 1))
@@ -226,8 +220,7 @@ def test_safetensors_restore_the_model(name: str, kind: str) -> None:
         assert torch.equal(model(inputs), other(inputs))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
     model = trained_or_skip(name, kind, AS_TRAINED)
     inputs = sequences(kind, 3, 23)
@@ -237,8 +230,7 @@ def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
     assert_near(outputs, expected, name="steps, and the forward pass", **rounded(name, kind))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_forward_reads_out_the_hidden_vectors(name: str, kind: str) -> None:
     model = model_or_skip(name, kind)
     hidden, matrix = offered(model, "hidden"), offered(model, "output_matrix")
@@ -248,8 +240,7 @@ def test_forward_reads_out_the_hidden_vectors(name: str, kind: str) -> None:
         assert_near(hidden(inputs) @ matrix.T, model(inputs), **rounded(name, kind))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str) -> None:
     model = trained_or_skip(name, kind, AS_TRAINED)
     prefill, step = offered(model, "prefill"), offered(model, "step")
@@ -264,8 +255,7 @@ def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str) -> N
         assert_near(outputs, expected, name=what, **rounded(name, kind))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
     model = trained_or_skip(name, kind, AS_TRAINED)
     prefill, step = offered(model, "prefill"), offered(model, "step")
@@ -276,8 +266,7 @@ def test_a_prefill_leaves_the_state_of_steps(name: str, kind: str) -> None:
     assert_near(filled, state, name="the state of a prefill, and of steps", **rounded(name, kind))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_states_have_the_batch_first(name: str, kind: str) -> None:
     """Sequences are chosen, repeated and reordered by index_select(0), as a beam search does."""
     model = model_or_skip(name, kind)
@@ -293,8 +282,7 @@ def test_states_have_the_batch_first(name: str, kind: str) -> None:
     assert_near(output, expected, name="a step from chosen rows of a state", **rounded(name, kind))
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_attention_of_the_last_position_is_a_distribution(name: str, kind: str) -> None:
     model = model_or_skip(name, kind, dtype=torch.float32)
     attention_of_last = offered(model, "attention_of_last")
@@ -307,8 +295,7 @@ def test_attention_of_the_last_position_is_a_distribution(name: str, kind: str) 
     assert ((alone == 0) | (alone == 1)).all()
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:
     """The numbers in the state of one sequence. A counter of positions is free, and a tenth for
     what is counted but not held yet: in the second Mosaic a pair that waits for its value.
@@ -328,8 +315,7 @@ def test_state_bytes_are_those_of_the_state(name: str, kind: str) -> None:
     assert abs(declared[1] - held) <= 0.1 * held + COUNTER, "state_bytes differs from the state's"
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_gradients_reach_every_parameter(name: str, kind: str) -> None:
     model = model_or_skip(name, kind)
     unused = configuration(name)["card"].get("unused_parameters", [])
@@ -340,8 +326,7 @@ def test_gradients_reach_every_parameter(name: str, kind: str) -> None:
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_parameter_options_name_parameters(name: str, kind: str) -> None:
     model = model_or_skip(name, kind)
     if not hasattr(model, "parameter_options"):
@@ -352,8 +337,7 @@ def test_parameter_options_name_parameters(name: str, kind: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # slow where torch has no rule
-@on_every_kind
-@on_every_model
+@on_every_model_and_kind
 def test_stacked_models_equal_single_models(name: str, kind: str) -> None:
     if configuration(name)["card"].get("vmap") is False:
         pytest.skip("the card says that torch has no batching rule for an operation of this model")
