@@ -122,12 +122,17 @@ def whole_context(records: Records) -> str:
     return f"context_{max(context for record in records for context, _ in by_context(record))}"
 
 
+def _losses_of_repeats(run: RunRecord) -> tuple[float | None, float | None]:
+    """Of one run: the mean loss where random tokens stand first, and where they stand again."""
+    return metric("repeat_first_loss")(run), metric("repeat_second_loss")(run)
+
+
 def repeats(records: Records) -> str:
     """Whether each model looks up what followed a token before: random tokens read twice."""
     clauses = []
     for model in MODELS:
         runs = positions.of_model(model).of(records)
-        pairs = [(metric(f"repeat_{n}_loss")(run) for n in ("first", "second")) for run in runs]
+        pairs = [_losses_of_repeats(run) for run in runs]
         losses = [(a, b) for a, b in pairs if a is not None and b is not None]
         if losses:
             first, second = (mean_of(side) for side in zip(*losses, strict=True))
