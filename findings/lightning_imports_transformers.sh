@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 pip=("$python" -m pip install --quiet --disable-pip-version-check --target "$folder")
 "$python" -c 'import torch' 2>/dev/null || "${pip[@]}" torch==2.13.0 || exit 2
 "${pip[@]}" transformers==5.23.0 scipy==1.17.1 matplotlib==3.11.2 numpy==2.4.6 || exit 2
-"${pip[@]}" --no-deps --upgrade lightning==2.6.6 pytorch-lightning==2.6.6 torchmetrics==1.9.0 \
+"${pip[@]}" --upgrade --no-deps lightning==2.6.6 pytorch-lightning==2.6.6 torchmetrics==1.9.0 \
     lightning-utilities==0.15.3 fsspec==2026.9.0 || exit 2
 cd "$folder"
 cat > imports.py <<'PYTHON'

@@ -193,6 +193,9 @@ def watch_door(main: Callable[[list[str]], int], words: list[str], folder: Path)
     finally:
         os.chdir(before[0])
         sys.argv, progress.progress, sys.path[:] = before[1:]
+        for module in list(sys.modules.values()):  # one that the command was the first to import
+            if vars(module).get("progress") is _counted:
+                module.progress = before[2]  # type: ignore[attr-defined]
     err.flush()
     said = err.buffer.getvalue().decode()
     return trouble or "; ".join(watch.seen) or _wrong_with(code, said)
