@@ -16,30 +16,38 @@ pip=("$python" -m pip install --quiet --disable-pip-version-check --target "$fol
 "${pip[@]}" --upgrade --no-deps lightning==2.6.6 pytorch-lightning==2.6.6 torchmetrics==1.9.0 \
     lightning-utilities==0.15.3 fsspec==2026.9.0 || exit 2
 cd "$folder"
-cat > imports.py <<'PYTHON'
+PYTHONPATH="$folder" OMP_NUM_THREADS=1 "$python" -B - <<'PYTHON'
+import subprocess
 import sys
-import time
 from importlib.metadata import version
 
-import torch
-
 PACKAGES = ("transformers", "matplotlib", "scipy.signal")
-before = [name for name in PACKAGES if name in sys.modules]
-if sys.argv[1:] == ["first"]:
-    import matplotlib
-    import scipy.signal
-    import transformers
+TIMED = """
+import sys, time
+import torch
+{first}
+before = [name for name in {packages} if name in sys.modules]
 start = time.process_time()
 import lightning.pytorch
-
 seconds = time.process_time() - start
-after = [name for name in PACKAGES if name in sys.modules]
-versions = ", ".join(f"{p} {version(p)}" for p in ("lightning", "torchmetrics", "transformers"))
-print(f"{versions}, torch {torch.__version__}")
-print(f"imported before it: {before}; after it: {after}")
-print(f"import lightning.pytorch: {seconds:.1f} s of a processor, with torch imported before"
-      + (" and these three too" if sys.argv[1:] else ""))
-sys.exit(0 if not before and after == list(PACKAGES) else 1)
+after = [name for name in {packages} if name in sys.modules]
+print(before, after, f"{{seconds:.1f}}", sep="|")
+"""
+
+
+def imported(first: str) -> list[str]:
+    """What is imported before and after lightning.pytorch, and its seconds of a processor."""
+    code = TIMED.format(first=first, packages=PACKAGES)
+    done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True)
+    return done.stdout.strip().split("|")
+
+
+imported("")  # files are read once before anything is timed
+before, after, seconds = imported("")
+*_, without = imported("import transformers, matplotlib, scipy.signal")
+names = ("lightning", "torchmetrics", "transformers", "torch")
+print(", ".join(f"{name} {version(name)}" for name in names))
+print(f"with torch imported: of {PACKAGES} are there before it {before}, after it {after}")
+print(f"import lightning.pytorch takes {seconds} s of a processor, and {without} s if these are there")
+sys.exit(0 if before == "[]" and after == str(list(PACKAGES)) else 1)
 PYTHON
-PYTHONPATH="$folder" OMP_NUM_THREADS=1 "$python" -B imports.py first || exit 1
-PYTHONPATH="$folder" OMP_NUM_THREADS=1 "$python" -B imports.py

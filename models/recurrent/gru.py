@@ -42,7 +42,7 @@ class GRUMixer(RecurrentMixer):
         return outputs, last.squeeze(0)
 
 
-class GRU(ResidualModel):
+class GatedRecurrentUnit(ResidualModel):
     """GRU layers in pre-norm residual blocks.
 
     Args:

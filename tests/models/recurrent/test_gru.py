@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.recurrent.gru import GRU
+from models.recurrent.gru import GatedRecurrentUnit
 from models.recurrent.min_gru import MinGRU
 from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
@@ -52,7 +52,7 @@ def min_gru(mixer: Any, x: Tensor) -> Tensor:
     return torch.stack(outputs, 1)
 
 
-@pytest.mark.parametrize(("equations", "kind"), [(gru, GRU), (min_gru, MinGRU)])
+@pytest.mark.parametrize(("equations", "kind"), [(gru, GatedRecurrentUnit), (min_gru, MinGRU)])
 def test_layers_equal_a_loop_over_cells(equations: Any, kind: type[nn.Module]) -> None:
     mixer = only_mixer(model(kind))
     expected = layer_results(mixer, partial(equations, mixer))
@@ -74,10 +74,10 @@ def test_min_gru_stays_accurate_where_gates_are_shut() -> None:
 
 
 def test_they_start_as_their_docstrings_say() -> None:
-    layer = new_mixer(model(GRU)).gru
+    layer = new_mixer(model(GatedRecurrentUnit)).gru
     recurrent = layer.weight_hh_l0.detach()
     assert torch.allclose(recurrent.T @ recurrent, torch.eye(WIDTH).double(), atol=1e-6)
     assert not layer.bias_ih_l0.any()
     assert not layer.bias_hh_l0.any()
-    assert parameters_and_state(model(GRU, width=128)) == (6 * 128**2 + 6 * 128, 128)
+    assert parameters_and_state(model(GatedRecurrentUnit, width=128)) == (6 * 128**2 + 6 * 128, 128)
     assert parameters_and_state(model(MinGRU, width=128)) == (2 * 128**2 + 2 * 128, 128)
