@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from core.errors import OK, command
 from core.escaping import terminal
-from core.words import wants_help
+from core.words import command_line
+
+if TYPE_CHECKING:
+    from bench.writing.continuations import GenerationSettings
 
 HELP = """\
 usage: python -m bench.generate run=ID prompt=TEXT [beam=K | temperature=T top_p=P] [key=value ...]
@@ -29,15 +34,17 @@ Let the model of a saved run go on with a text. The run's task must be one of te
 example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0.8 top_p=0.95"""
 
 
-def main(words: list[str]) -> int:
-    """Print continuations of a text, best or first drawn first."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.writing.continuations import GenerationSettings, continue_text
+def _read(words: list[str]) -> GenerationSettings:
+    from bench.writing.continuations import GenerationSettings
 
-    settings = GenerationSettings.read(words)
+    return GenerationSettings.read(words)
+
+
+@command_line(HELP, _read)
+def main(settings: GenerationSettings) -> int:
+    """Print continuations of a text, best or first drawn first."""
     from bench.runs.saved import load_run
+    from bench.writing.continuations import continue_text
     from core.progress import progress
 
     places, trust = settings.locations, settings.trust

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from core.errors import OK, command
 from core.places import shown
-from core.words import wants_help
+from core.words import command_line
+
+if TYPE_CHECKING:
+    from bench.writing.side_by_side import PromptSettings
 
 HELP = """\
 usage: python -m bench.prompts runs=[ID,ID,...] [key=value ...]
@@ -28,15 +33,18 @@ continuations side by side. The task of every run must be one of text.
 example: python -m bench.prompts runs=[babistories-gpt2,babistories-memory_mosaic]"""
 
 
-def main(words: list[str]) -> int:
+def _read(words: list[str]) -> PromptSettings:
+    from bench.writing.side_by_side import PromptSettings
+
+    return PromptSettings.read(words)
+
+
+@command_line(HELP, _read)
+def main(settings: PromptSettings) -> int:
     """Print the table, and save it."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.writing.side_by_side import PromptSettings, compare, print_comparison
+    from bench.writing.side_by_side import compare, print_comparison
     from core.progress import progress
 
-    settings = PromptSettings.read(words)
     with progress() as report:
         comparison = compare(settings, report)
     path = comparison.write(settings)

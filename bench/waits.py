@@ -14,7 +14,7 @@ from pathlib import Path
 from core.errors import OK, UserError, command, nearest
 from core.files import ROOT, write_atomically
 from core.places import absolute
-from core.words import wants_help
+from core.words import command_line
 
 # Name -> the words after "python"; each is run in a store of its own.
 WAITS = {
@@ -39,17 +39,19 @@ once before it counts, in a store of its own, so that what is not committed is t
 example: python -m bench.waits before=../older only=figure9"""
 
 
-def main(words: list[str]) -> int:
-    """Measure, print, and save where ``output=`` says."""
-    if wants_help(words):
-        print(HELP)
-        return OK
+def _read(words: list[str]) -> dict[str, str]:
     given = {"before": "", "rounds": "3", "only": "", "output": ""}
     for word in words:
         key, _, value = word.partition("=")
         if key not in given:
             raise UserError(f"there is no setting '{key}': {nearest(key, given)}")
         given[key] = value
+    return given
+
+
+@command_line(HELP, _read)
+def main(given: dict[str, str]) -> int:
+    """Measure, print, and save where ``output=`` says."""
     if not given["rounds"].isdecimal() or int(given["rounds"]) < 1:
         raise UserError(f"rounds={given['rounds']} is not a number of at least 1")
     if given["only"] and given["only"] not in WAITS:

@@ -8,8 +8,9 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
+from bench.config.command_line import read
 from bench.config.limits import LARGEST_THREADS
-from bench.config.settings import Count, Place, Settings
+from bench.config.sections import Count, Place, Settings
 from core.errors import UserError, nearest
 
 REHEARSAL = 0.1  # of the size, on a CPU
@@ -71,12 +72,10 @@ def read_words(words: Sequence[str], kind: type[AnySettings]) -> AnySettings:
     Raises:
         UserError: an unknown key or a value that cannot be used.
     """
-    from bench.config.config import parse
     from bench.config.problems import first_problem_in_a_sentence
 
     values = {}
-    for override in parse(words):
-        key, value = override.key_or_group, override.value()
+    for key, value in read(words).items():
         if key not in kind.model_fields:
             raise UserError(f"there is no setting '{key}': {nearest(key, [*kind.model_fields])}")
         values[key] = [value] if key in LISTS and not isinstance(value, list) else value

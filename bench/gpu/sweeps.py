@@ -22,7 +22,7 @@ from core.errors import OK, command
 from core.files import ROOT, write_atomically
 from core.processes import module_command
 from core.progress import duration
-from core.words import word
+from core.words import command_line, word
 
 # How many of W processes a device is taken for, until a sweep has told.
 FIRST_GAIN = {"cpu": 1.0, "cuda": 0.5}
@@ -68,9 +68,13 @@ class Clock:
         )
 
 
-def main(words: list[str]) -> int:
+def _read(words: list[str]) -> SweepsRequest:
+    return read_words(words, SweepsRequest)
+
+
+@command_line("usage: as a part of python -m bench.gpu, which gives its settings", _read)
+def main(request: SweepsRequest) -> int:
     """Train what there is time for; the result says of each row what came of it."""
-    request = read_words(words, SweepsRequest)
     plan = read_plan(request)
     left = request.until - time.time()
     clock = Clock(time.monotonic() + left, FIRST_GAIN[request.device] * request.workers)

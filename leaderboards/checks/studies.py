@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bench.config.budgets import TOLERANCE, is_budget
+from bench.config.budgets import BUDGETS, TOLERANCE
 from bench.config.samplers import choice_of, key_of, tried_by
 from bench.records.identity import run_ids_of
 from bench.records.numbers import kind_of
@@ -146,7 +146,7 @@ def _has(record: RunRecord, parameters: Mapping[str, Any]) -> bool:
     """Whether a run has these values of "section.key", and the size that a budget asks for."""
     for key, value in parameters.items():
         section, _, name = key.partition(".")
-        if is_budget(key):
+        if key in BUDGETS:
             size = getattr(record.cost, name)
             if size and abs(size - value) > TOLERANCE * value:  # of a run that failed none is known
                 return False
