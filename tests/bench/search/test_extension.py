@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from collections.abc import Callable
-from functools import cache
 
 import optuna
 import pytest
@@ -17,7 +16,7 @@ from bench.config.search_space import reach_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, Study, Trial
 from bench.records.store import Store
-from bench.search import driver, plan
+from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry, make_plan
 from bench.search.published import Chosen
@@ -55,15 +54,6 @@ def test_a_grid_goes_on_by_its_own_ratio(values, reach):
 @pytest.mark.parametrize("values", [[1, 2, 3, 4], [1e-3], [0.0, 0.1], [False, True], ["a", "b"]])
 def test_what_is_no_geometric_grid_stays_as_it_is(values):
     assert reach_of({"key": values}, 2) == {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _composed_once():
-    """Composing the same words takes nearly all of the time of a sweep without trainings."""
-    composed = cache(plan.compose_seeded)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "compose_seeded", lambda words: composed(tuple(words)))
-        yield
 
 
 class Trainings:
