@@ -125,7 +125,7 @@ def _measure_again(
     from bench.runs.recording import measured_fields
     from bench.runs.saved import recorded_configuration
     from bench.runs.serving import identify
-    from bench.training.training import set_numerics
+    from bench.training.numerics import set_numerics
     from core.progress import progress
     from tasks.interface import Evaluation, Split
 

@@ -9,6 +9,7 @@ adds its part to the variance of what is printed, and only more of that level ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 from typing import NamedTuple
 
 from core.statistics import deviation_of, mean_of
@@ -59,7 +60,7 @@ def components(tables: Sequence[Table]) -> Components:
 
 
 def _within(table: Table) -> tuple[float, float, float]:
-    columns = [mean_of(column) for column in zip(*table, strict=True)]
+    columns = [total / len(table) for total in map(fsum, zip(*table, strict=True))]
     chance = residual_of(table)
     of_seeds = deviation_of([*map(mean_of, table)]) ** 2 / len(table)
     of_items = deviation_of(columns) ** 2 / len(columns)
@@ -69,7 +70,7 @@ def _within(table: Table) -> tuple[float, float, float]:
 def residual_of(table: Table) -> float:
     """The variance of the mean that comes from chance in each seed and item: what is left of the
     table of seeds by items without the means of both."""
-    items = [mean_of(column) for column in zip(*table, strict=True)]
+    items = [total / len(table) for total in map(fsum, zip(*table, strict=True))]
     seeds, count = len(table), len(items)
     if seeds < 2 or count < 2:
         return 0.0

@@ -101,7 +101,18 @@ def without_places(sentence: str) -> str:
 def told_message(error: BaseException) -> str:
     """The first line of what an error says, with its numbers and with the words that stand in the
     published code that it came through; "…" is for others, which may be values of anything. Of
-    memory that was not there it is the size."""
+    memory that was not there it is the size. An error that was raised from another one says that
+    too, since the first may be no more than "validation error for …"."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    if cause is error:
+        return _told_line(error)
+    return f"{_told_line(error)}, from {type(cause).__name__}: {_told_line(cause)}".lstrip(", ")
+
+
+def _told_line(error: BaseException) -> str:
+    """Of one error alone."""
     if size := _SIZE.search(str(error)):
         return size[0]
     first = next(iter(str(error).strip().splitlines()), "")

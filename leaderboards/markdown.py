@@ -228,9 +228,11 @@ def label_of(task: str) -> str:
 def _first_runs(board: Board, figures: Sequence[Figure]) -> dict[str, str]:
     """Anchor of a figure's verdicts -> when the first of its runs began, or the first that this run
     repeats (UTC)."""
+    judged = {run_id for figure in figures for run_id in figure.claims[0].run_ids}
     started = {
         record.run_id: json.loads(record.content)["provenance"]["started_at"]
         for record in board.records
+        if record.run_id in judged
     }
     first_runs = {}
     for figure in figures:

@@ -19,8 +19,8 @@ from core.errors import command
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A job in the background of a shell ignores Ctrl-C, one under nohup that the terminal is closed, and
-# so would every process that a test starts.
+# A job in the background of a shell ignores Ctrl-C, one under nohup the end of its terminal, and so
+# would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

@@ -28,8 +28,8 @@ from bench.config.source_files import places_of, use_places
 from bench.examination.observing import CPU, observe
 from bench.records.code import is_own, modules_behind
 from bench.training.building import initial_model
+from bench.training.numerics import set_numerics
 from bench.training.seeding import kept_random_state
-from bench.training.training import set_numerics
 from core.processes import module_command
 from models.specification import SequenceSpecification
 

@@ -33,7 +33,7 @@ def main(settings: Settings) -> int:
     from bench.config.settings import Configuration
     from bench.timing.steps import seconds_of_a_step
     from bench.training.building import prepare_data
-    from bench.training.training import set_numerics
+    from bench.training.numerics import set_numerics
 
     paces: dict[str, float | str] = {}
     for model in models:

@@ -110,12 +110,13 @@ def _find(name: str, root: Path, counts: Path) -> Path | None:
     """The file of a module below ``root``; of ``counts`` itself, not of an environment in it."""
     stem = root.joinpath(*name.split("."))
     for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
-        real = path.resolve()
         try:
-            inside = path.is_file() and real.is_relative_to(counts)
+            if not path.is_file():  # as of most names: they are what a module holds
+                continue
+            real = path.resolve()
         except OSError:  # a record may name anything, such as what is too long for a file
             return None
-        if inside and "site-packages" not in real.relative_to(counts).parts:
+        if real.is_relative_to(counts) and "site-packages" not in real.relative_to(counts).parts:
             return path
     return None
 
@@ -165,4 +166,4 @@ def _read(content: bytes, package: str, by_later_python: bool) -> tuple[str, set
                 names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
         elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return source_text(tree, by_later_python=by_later_python), names
+    return source_text(tree, by_later_python=by_later_python, copied=False), names

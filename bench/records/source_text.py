@@ -18,17 +18,18 @@ _OPEN, _CLOSE = "\ue000", "\ue001"
 _CONDITION = f" if {_OPEN}c{_CLOSE} else {_OPEN}d{_CLOSE}"
 
 
-def source_text(tree: ast.AST, *, by_later_python: bool = False) -> str:
+def source_text(tree: ast.AST, *, by_later_python: bool = False, copied: bool = True) -> str:
     """A tree of code as text, as Python 3.11 writes it.
 
     Args:
         tree: what ``ast.parse`` gave, or a part of it.
+        copied: the tree is left as it is; a caller that needs it no more saves the copy.
         by_later_python: as Python 3.12 and 3.13 write it. Hashes that were made there before texts
             were made equal are of this text.
     """
     if not any(isinstance(node, ast.JoinedStr) for node in ast.walk(tree)):
         return ast.unparse(tree)
-    return _Writer(by_later_python).write(copy.deepcopy(tree))
+    return _Writer(by_later_python).write(copy.deepcopy(tree) if copied else tree)
 
 
 class _Writer(ast.NodeTransformer):

@@ -15,8 +15,9 @@ from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import resolve_device
 from bench.training.memory import peak_memory
+from bench.training.numerics import kept_settings, set_numerics
 from bench.training.seeding import kept_random_state
-from bench.training.training import Stopped, set_numerics
+from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from core.files import write_atomically
@@ -69,7 +70,11 @@ class Run(ABC):
         evaluations: dict[str, Evaluation] = {}
         started = time.perf_counter()
         splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
-        with peak_memory(self.device) as memory, kept_random_state(self.device):
+        with (
+            kept_settings(),
+            peak_memory(self.device) as memory,
+            kept_random_state(self.device),
+        ):
             outcome, cause = self._try(splits, evaluations)
         measured = measured_fields(self.task, evaluations, splits[-1])
         if outcome != "ok":  # on one split, maybe, and not on the other

@@ -32,8 +32,8 @@ from bench.training.building import (
     prepare_data,
     resolve_device,
 )
+from bench.training.numerics import set_numerics
 from bench.training.storage import load_weights, read_weights
-from bench.training.training import set_numerics
 from core.errors import UserError, nearest
 from core.files import open_regular
 from core.progress import Report, silent

@@ -21,8 +21,9 @@ from bench.runs.examined import examine_fresh
 from bench.runs.fresh import unmade
 from bench.runs.making import TrainingRun, only_one
 from bench.training.building import resolve_device
+from bench.training.numerics import set_numerics
 from bench.training.seeding import kept_random_state
-from bench.training.training import Stopped, set_numerics
+from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from core.files import ROOT

@@ -47,7 +47,13 @@ def print_sweep(result: SweepResult, store: Path) -> None:
         if record.outcome != "ok":
             screen.print(f"record of a failure: {shown(path)}", soft_wrap=True)
     for folder, number in Counter(path.parent for path in paths).items():
-        screen.print(f"{number} records in {shown(folder)}", soft_wrap=True)
+        screen.print(f"{number} records of this sweep in {shown(folder)}", soft_wrap=True)
+    if any(record.preset == "smoke" for record in records):
+        screen.print(
+            "preset smoke is there to see that everything works: the board ranks rows that are "
+            "tuned and no longer improve, and at this size few do; preset=laptop is for results",
+            soft_wrap=True,
+        )
 
 
 def causes_of(failures: Sequence[str]) -> dict[str, int]:

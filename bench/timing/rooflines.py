@@ -18,7 +18,7 @@ from bench.roofline.seconds import seconds
 from bench.roofline.training import Counter
 from bench.timing.steps import machine, seconds_of_a_step
 from bench.training.building import prepare_data, resolve_device
-from bench.training.training import set_numerics
+from bench.training.numerics import set_numerics
 from core.progress import Report
 
 

@@ -16,8 +16,8 @@ from bench.config.settings import Configuration
 from bench.timing.steps import SHORTEST, WARM_UP, clock, machine, synchronize, timed
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
+from bench.training.numerics import set_numerics
 from bench.training.stack import Member, fit_together
-from bench.training.training import set_numerics
 from core.errors import RUN_FAILED, UserError
 from core.progress import Report
 

@@ -26,8 +26,8 @@ from bench.records.provenance import processor
 from bench.timing.settings import SpeedSettings
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
+from bench.training.numerics import set_numerics
 from bench.training.optimisation import plain_steps
-from bench.training.training import set_numerics
 from core.children import Child
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT

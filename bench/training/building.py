@@ -6,7 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from bench.config.source_files import source_name
 from bench.records.code import code_hash
 from bench.training.compiled import with_padded_batches
 from bench.training.mistakes import way_on
+from bench.training.numerics import kept_settings, refuse_own_seed, settings_of_others
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import count_numbers, make_whole
 from bench.training.text_notes import prepare_with_notes
@@ -186,9 +187,21 @@ def initial_model(
         UserError: the model refuses its settings.
     """
     with kept_random_state(device):
-        seed_generators(derive_seed(seed, "initial weights"), device)
-        model: nn.Module = _construct(models, "models", specification)
+        model = _seeded(models, seed, device, specification)
     make_whole(model)
+    return model
+
+
+def _seeded(
+    models: Mapping[str, Any], seed: int, device: torch.device, *positional: Any
+) -> nn.Module:
+    """A model made with all generators at the seed of initial weights that ``seed`` gives."""
+    with kept_settings():
+        load_subclass(models["_target_"], "models")  # a package may draw as it is imported
+    seed_of_weights = derive_seed(seed, "initial weights")
+    seed_generators(seed_of_weights, device)
+    model: nn.Module = _construct(models, "models", *positional)
+    refuse_own_seed(models["_target_"], seed_of_weights)
     return model
 
 
@@ -253,9 +266,8 @@ def model_builder(configuration: Configuration, device: torch.device) -> Build:
 
     def build(*sizes: Any, seed: int = 0) -> nn.Module:
         with kept_random_state(device):
-            seed_generators(derive_seed(seed, "initial weights"), device)
             try:
-                model: nn.Module = _construct(configuration.models, "models", *sizes)
+                model = _seeded(configuration.models, seed, device, *sizes)
             except UserError as error:
                 raise Refused(f"{error}{_how_it_is_built(configuration, error)}") from error
         return model.to(device)
@@ -295,7 +307,11 @@ def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
         refuse_what_is_missing(arguments, node["_target_"], len(positional))
         refuse_other_sequences(node["_target_"], *positional)
     has_tokens = all(getattr(one, "vocabulary", None) is not None for one in positional)
-    with _mistakes_in_sentences(node, group, has_tokens):
+    ours = source_name(node["_target_"]) in OURS
+    with (
+        nullcontext() if ours else settings_of_others(node["_target_"]),
+        _mistakes_in_sentences(node, group, has_tokens),
+    ):
         return loaded(*positional, **arguments)
 
 

@@ -29,6 +29,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from bench.config.settings import TrainingSettings
 from bench.training.compiled import Loss, compiled, compiler_in_sentences, refuse_many_shapes
+from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.seeding import seed_generators
@@ -42,7 +43,6 @@ from bench.training.training import (
     Diverged,
     Stopped,
     TrainingReport,
-    set_numerics,
     total_steps,
 )
 from core.errors import RUN_FAILED, UserError

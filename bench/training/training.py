@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-
-import torch
 
 from bench.config.settings import TrainingSettings
 from core.errors import UserError
 from tasks import measurement
 from tasks.interface import Task
-
-
-def set_numerics(threads: int) -> None:
-    """What the numbers of this process depend on beside its seeds."""
-    torch.set_num_threads(threads)
-    torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
-    # And for kernels, which read it as they compile: three products in TF32 are float32 but for its
-    # last bits. "ieee" compiles four times as long, which is minutes before a first step.
-    os.environ["TRITON_F32_DEFAULT"] = "tf32x3"
 
 
 class Diverged(measurement.Diverged):

@@ -131,7 +131,7 @@ class Follows:
         if section == "curves":
             points = [inside(points_of(curve), *self.span) for curve in matching]
         else:
-            lists = (row for row in matching if isinstance(row, list) and all(map(_is_number, row)))
+            lists = (row for row in matching if _are_numbers(row))
             points = [list(enumerate(row)) for row in lists]
         return [row for row in points if row]
 
@@ -200,8 +200,7 @@ def _as_named(record: RunRecord) -> Iterator[str | None]:
     spoken_of = {entry.place for statement in stated(record.task) for entry in statement.of(record)}
     for metric in record.metrics.get("test", {}):
         for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
-            flat = isinstance(held.get(metric), list) and all(map(_is_number, held[metric]))
-            if flat and f"{section}.{metric}" not in spoken_of:
+            if _are_numbers(held.get(metric)) and f"{section}.{metric}" not in spoken_of:
                 yield Follows(metric, "mean", f"{section}.{metric}", EXACT).contradicted(record)
         if f"curves.{metric}" not in spoken_of:
             candidates = [
@@ -266,12 +265,17 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
 
 def _rows(array: list[Any]) -> list[Any]:
     """The rows of an array; a list of numbers is one."""
-    return [array] if all(map(_is_number, array)) else array
+    return [array] if _are_numbers(array) else array
 
 
 def _plain(value: Any) -> str:
     """A setting as it stands in a name."""
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _are_numbers(values: Any) -> bool:
+    """Whether something is a list of numbers, of which a record has thousands."""
+    return isinstance(values, list) and {*map(type, values)} <= {int, float}
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bench.records.numbers import over_seeds
+from bench.records.numbers import by_data_seed, kind_of, over_seeds
+from core.statistics import mean_interval
 from leaderboards.tables.grouping import Entry, Setting
 from leaderboards.tables.lines import Line, Row
 from leaderboards.tables.rows import kind_of_row
@@ -34,12 +35,17 @@ def lines_of(setting: Setting) -> list[Line]:
             continue
         places = sorted(y_by_run_by_x)
         means = []
+        kind = kind_of(setting.first.task, name)
+        several_data_seeds = len(by_data_seed(records)) > 1
         for x in places:
             # Some of the runs have this point; their records have no items of it.
             y_by_run = y_by_run_by_x[x]
             having = [record for record in records if record.run_id in y_by_run]
             values = [y_by_run[record.run_id] for record in having]
-            means.append(over_seeds(having, values, name, curve=True))
+            if several_data_seeds:
+                means.append(over_seeds(having, values, name, curve=True))
+            else:  # the same, without a look at the records for each of thousands of points
+                means.append(mean_interval(values, kind))
         lines.append(
             replace(
                 _blank_line(setting.entry),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds
+from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds_and_items
 from core.statistics import Direction, Interval, rank_ranges
 from leaderboards.tables.grouping import Entry, Setting
 from leaderboards.tables.lines import Row
@@ -71,7 +71,7 @@ def _row(setting: Setting, metric: str, directions: Directions) -> Row:
     loss: Direction | None = "minimise" if metric == "loss" else None
     direction = first.headline.direction if headline else directions.get((first.task, metric), loss)
     items, parts = items_of(setting.records, metric), components_of(setting.records, metric)
-    summary = over_seeds(setting.records, setting.values(metric), metric)
+    summary = over_seeds_and_items(setting.records, setting.values(metric), metric, items)
     outcome, cause = setting.outcome(metric)
     costs = [r.cost for r in setting.records if r.outcome == "ok"] or [first.cost]
     flops = [cost.training_flops for cost in costs if cost.training_flops is not None]

@@ -155,10 +155,23 @@ def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str
 
 def trust_facts(shown_record: Record) -> Facts:
     """How far a record and its row were checked, with what the levels mean."""
-    level = [("level", f"{trust_of(shown_record.line).words} ({explained()})")]
-    return level + (
-        [("level of its row", trust_of(shown_record.row).words)] if shown_record.row else []
-    )
+    lines = [("level", f"{trust_of(shown_record.line).words} ({explained()})")]
+    if shown_record.row:
+        lines.append(("level of its row", trust_of(shown_record.row).words))
+    for when, passed in examined(shown_record.content).items():
+        lines.append((when, passed))
+    return lines
+
+
+def examined(content: Mapping[str, Any]) -> dict[str, str]:
+    """What the model of a record passed, with fresh and with trained weights; nothing for a record
+    that does not say it: of a predictor, of a memory, or from before it was kept."""
+    examination = content.get("examination") or {}
+    passed = {
+        "examined before its training": examination.get("before"),
+        "examined with its trained weights": examination.get("trained"),
+    }
+    return {when: ", ".join(questions) for when, questions in passed.items() if questions}
 
 
 def machine_lines(runs: Sequence[Replication]) -> list[dict[str, Any]]:

@@ -201,7 +201,9 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     assert "LSTM: all 2 trials failed, the last: the" in shown
     paths = [tmp_path / "records" / f"{r.run_id}.json" for r in failed_finals(tmp_path)]
     assert {f"record of a failure: {path}" for path in paths} <= set(shown.splitlines())
-    assert shown.splitlines()[-1].endswith(f"records in {tmp_path / 'records'}")
+    records, size = shown.splitlines()[-2:]
+    assert records.endswith(f"records of this sweep in {tmp_path / 'records'}")
+    assert "preset smoke is there to see that everything works" in size
     failed = [r for r in failed_finals(tmp_path) if r.outcome == "diverged"]
     assert {record.model for record in failed} >= {"lstm"}
     assert all(record.role == "final" and record.headline.value is None for record in failed)

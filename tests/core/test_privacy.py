@@ -178,3 +178,16 @@ def test_the_system_is_told_without_its_kernel() -> None:
     made = provenance.collect(**fields, data={}, started=datetime.now(UTC))
     assert made.platform == f"{platform.system()} {platform.machine()}"
     assert platform.release() not in made.model_dump_json()
+
+
+def test_an_error_raised_from_another_tells_that_one_too() -> None:
+    def validate() -> None:
+        try:
+            raise ValueError("the width 50 is no multiple of 3 heads")
+        except ValueError as error:
+            raise RuntimeError("not valid:") from error
+
+    with pytest.raises(RuntimeError) as caught:
+        validate()
+    told = "not valid:, from ValueError: the width 50 is no multiple of 3 heads"
+    assert told_message(caught.value) == told

@@ -24,13 +24,15 @@ from leaderboards.views.overview import overview
 from leaderboards.views.sentences import summary
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
+from tests.leaderboards.conftest import samples
 
 APP = str(FOLDER / "app.py")
 PUBLISHED = read_published(FOLDER.parent / "reproduce" / "published")
 
 
-@pytest.fixture
-def board(sample_records) -> Board:
+@pytest.fixture(scope="module")
+def board() -> Board:
+    records = samples()
     claim = Claim(
         name="n",
         source="Figure 9",
@@ -61,19 +63,25 @@ def board(sample_records) -> Board:
             claims=[claim, unasked] if preset == "smoke" else [claim],
         )
         for figure, preset, runs in (
-            ("figure9", "smoke", [sample_records[0].run_id, "elsewhere"]),
-            ("figure9", "laptop", [sample_records[0].run_id]),
+            ("figure9", "smoke", [records[0].run_id, "elsewhere"]),
+            ("figure9", "laptop", [records[0].run_id]),
             ("figure5", "smoke", ["three_moons-memory_unit-smoke-0-s0"]),
         )
     ]
-    return build_board(sample_records, PUBLISHED, verdicts)
+    return build_board(records, PUBLISHED, verdicts)
+
+
+@pytest.fixture(scope="module")
+def written(board, tmp_path_factory):
+    path = tmp_path_factory.mktemp("board") / "board.parquet"
+    write_board(board, path)
+    return path
 
 
 @pytest.fixture
-def open_page(board, tmp_path, monkeypatch):
-    monkeypatch.setenv("BOARD", str(tmp_path / "board.parquet"))
+def open_page(written, monkeypatch):
+    monkeypatch.setenv("BOARD", str(written))
     monkeypatch.setattr(sys, "argv", ["app.py"])
-    write_board(board, tmp_path / "board.parquet")
 
     def open_it(name: str, **query: str) -> tuple[AppTest, str]:
         script = f"from leaderboards.app import show\nshow({name!r})"
@@ -91,18 +99,17 @@ def charts(page: AppTest) -> int:
     return len(page.get("vega_lite_chart") + page.get("arrow_vega_lite_chart"))
 
 
-def test_the_first_page_has_the_sentence_the_matrix_and_the_bars(board, tmp_path, monkeypatch):
-    write_board(board, tmp_path / "board.parquet")
-    monkeypatch.setenv("BOARD", str(tmp_path / "board.parquet"))
+def test_the_first_page_has_the_sentence_the_matrix_and_the_bars(written, monkeypatch):
+    monkeypatch.setenv("BOARD", str(written))
     monkeypatch.setattr(sys, "argv", ["app.py"])
     page = AppTest.from_file(APP, default_timeout=60).run()
     assert not page.exception, page.exception
     html = "\n".join(part.proto.body for part in page.get("html"))
-    assert escape(overview(OpenBoard(tmp_path / "board.parquet")).sentence) in html
+    assert escape(overview(OpenBoard(written)).sentence) in html
     assert 'class="matrix"' in html
     assert ">✓ 1 reproduced</a>" in html
     assert "measured rows: " in html
-    assert str(tmp_path) not in html
+    assert str(written.parent) not in html
 
 
 def test_the_task_opens_on_the_numbers_of_the_records(open_page, board):
@@ -235,8 +242,7 @@ def test_a_missing_board_is_said_in_a_sentence(tmp_path, monkeypatch):
     assert "python -m leaderboards.build" in page.text[0].value
 
 
-def test_no_torch_lightning_or_mlflow(board, tmp_path):
-    write_board(board, tmp_path / "board.parquet")
+def test_no_torch_lightning_or_mlflow(written):
     code = (
         "import sys; from streamlit.testing.v1 import AppTest; "
         f"page = AppTest.from_file({APP!r}, default_timeout=60).run(); "
@@ -247,7 +253,7 @@ def test_no_torch_lightning_or_mlflow(board, tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", code],
         cwd=FOLDER.parent,
-        env={**os.environ, "BOARD": str(tmp_path / "board.parquet")},
+        env={**os.environ, "BOARD": str(written)},
         capture_output=True,
         text=True,
         timeout=120,

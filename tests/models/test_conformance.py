@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -128,16 +129,13 @@ def offered(model: Any, name: str) -> Any:
 
 @on_every_kind
 @on_every_model
-@pytest.mark.parametrize("length", [1, 2, 37, 64])
-@pytest.mark.parametrize("training", [False, True])
-def test_outputs_have_the_shape_of_the_task(
-    name: str, kind: str, length: int, training: bool
-) -> None:
-    model = model_or_skip(name, kind, dtype=torch.float32).train(training)
-    outputs = model(sequences(kind, 3, length, dtype=torch.float32))
-    assert outputs.shape == (3, length, SPECIFICATIONS[kind].output_size)
-    assert outputs.dtype == torch.float32
-    assert outputs.isfinite().all()
+def test_outputs_have_the_shape_of_the_task(name: str, kind: str) -> None:
+    model = model_or_skip(name, kind, dtype=torch.float32)
+    for length, training in itertools.product((1, 2, 37, 64), (False, True)):
+        outputs = model.train(training)(sequences(kind, 3, length, dtype=torch.float32))
+        assert outputs.shape == (3, length, SPECIFICATIONS[kind].output_size)
+        assert outputs.dtype == torch.float32
+        assert outputs.isfinite().all(), f"at length {length}, training={training}"
 
 
 @on_every_kind
@@ -241,29 +239,29 @@ def test_steps_equal_the_forward_pass(name: str, kind: str) -> None:
 
 @on_every_kind
 @on_every_model
-@pytest.mark.parametrize("length", [1, 37])
-def test_forward_reads_out_the_hidden_vectors(name: str, kind: str, length: int) -> None:
+def test_forward_reads_out_the_hidden_vectors(name: str, kind: str) -> None:
     model = model_or_skip(name, kind)
     hidden, matrix = offered(model, "hidden"), offered(model, "output_matrix")
     assert matrix.requires_grad
-    inputs = sequences(kind, 3, length)
-    assert_near(hidden(inputs) @ matrix.T, model(inputs), **rounded(name, kind))
+    for length in (1, 37):
+        inputs = sequences(kind, 3, length)
+        assert_near(hidden(inputs) @ matrix.T, model(inputs), **rounded(name, kind))
 
 
 @on_every_kind
 @on_every_model
-@pytest.mark.parametrize("length", [1, 2, 9, 31])
-def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str, length: int) -> None:
+def test_steps_after_a_prefill_equal_the_forward_pass(name: str, kind: str) -> None:
     model = trained_or_skip(name, kind, AS_TRAINED)
     prefill, step = offered(model, "prefill"), offered(model, "step")
-    inputs = sequences(kind, 3, length + 5)
-    with torch.no_grad():
-        first, state = prefill(inputs[:, :length])
-        expected = model(inputs)[:, length - 1 :]
-    outputs, _ = in_steps(step, inputs[:, length:], state)
-    outputs = torch.cat((first[:, None], outputs), 1)
-    what = "prefill and steps, and the forward pass"
-    assert_near(outputs, expected, name=what, **rounded(name, kind))
+    for length in (1, 2, 9, 31):
+        inputs = sequences(kind, 3, length + 5)
+        with torch.no_grad():
+            first, state = prefill(inputs[:, :length])
+            expected = model(inputs)[:, length - 1 :]
+        outputs, _ = in_steps(step, inputs[:, length:], state)
+        outputs = torch.cat((first[:, None], outputs), 1)
+        what = f"prefill of {length} and steps, and the forward pass"
+        assert_near(outputs, expected, name=what, **rounded(name, kind))
 
 
 @on_every_kind

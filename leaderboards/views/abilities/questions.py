@@ -121,18 +121,23 @@ def answers(board: Board, question: Question) -> list[Answer]:
             if previous is None or (row.rank_best and not previous.rank_best):
                 row_by_model[row.model] = row
     measured = [row for row in row_by_model.values() if row.mean is not None]
-    scale = scale_of(board, question, measured)
+    scale = _scale_of(board, question, measured, configurations)
     if scale is None:
         return []
     placed = [_placed(row, scale) for row in measured]
     return sorted(placed, key=lambda answer: (-answer.place, answer.row.label))
 
 
-def scale_of(board: Board, question: Question, measured: Sequence[Row]) -> Scale | None:
+def _scale_of(
+    board: Board,
+    question: Question,
+    measured: Sequence[Row],
+    configurations: Mapping[str, Mapping[str, Any]],
+) -> Scale | None:
     """From the floor to the oracle, or to the best row; None where the board lacks one of them."""
-    floor = _reference(board, question, question.floor)
+    floor = _reference(board, question, question.floor, configurations)
     if question.oracle:
-        best = _reference(board, question, question.oracle)
+        best = _reference(board, question, question.oracle, configurations)
     elif measured and measured[0].direction == "minimise":
         best = min(row.mean for row in measured if row.mean is not None)
     else:
@@ -151,18 +156,23 @@ def _rows(board: Board, question: Question) -> Iterable[Row]:
 
 
 def _configurations(board: Board, question: Question) -> dict[str, dict[str, Any]]:
-    """Run id → how the run was set."""
+    """Run id → how the run was set, for the first run of every row."""
+    first_runs = {row.run_ids[0] for row in _rows(board, question) if row.run_ids}
     return {
         record.run_id: json.loads(record.content)["config"]
         for record in board.records
-        if record.task == question.task and record.preset == PRESET
+        if record.run_id in first_runs
     }
 
 
-def _reference(board: Board, question: Question, label: str) -> float | None:
+def _reference(
+    board: Board,
+    question: Question,
+    label: str,
+    configurations: Mapping[str, Mapping[str, Any]],
+) -> float | None:
     """What a predictor reaches on the question's test: with these settings, or else with those that
     differ from them in what is trained on, which a predictor without training does not see."""
-    configurations = _configurations(board, question)
     by_agreement: list[tuple[int, float]] = []
     for row in _rows(board, question):
         if row.kind == "reference" and row.label == label and row.mean is not None:

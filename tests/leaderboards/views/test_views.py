@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bench.config.groups import card, choices
+from bench.records.schema import Examination
 from leaderboards.contents import ClaimLine, Line, OpenBoard, Replication
 from leaderboards.tables.builder import build_board
 from leaderboards.views import cost, overview
@@ -17,7 +18,7 @@ from leaderboards.views.claims import detail, filtered, lines
 from leaderboards.views.curves import binned
 from leaderboards.views.dots import dots
 from leaderboards.views.links import in_app, to_claim, to_table
-from leaderboards.views.records import again_lines, record
+from leaderboards.views.records import again_lines, record, trust_facts
 from leaderboards.views.tables import (
     headline_tables,
     matching,
@@ -324,3 +325,14 @@ def test_replications_and_own_rows_are_told_as_such(opened, make_record):
     told = table_lines([row, mine], {})
     assert [one["trust"] for one in told] == ["reported", "reported, yours"]
     assert "yours" in told[1]["origin"]
+
+
+def test_a_record_says_what_its_model_was_examined_for(opened, make_record):
+    made = make_record("gpt2", "GPT2", 0, 0.5, role="final", preset="laptop")
+    passed = Examination(before=("shape", "numbers"), trained=("causal by values",))
+    board = opened(build_board([made.model_copy(update={"examination": passed})]))
+    told = dict(trust_facts(record(board, made.run_id)))
+    assert told["examined before its training"] == "shape, numbers"
+    assert told["examined with its trained weights"] == "causal by values"
+    older = opened(build_board([made]))
+    assert not [name for name, _ in trust_facts(record(older, made.run_id)) if "examined" in name]

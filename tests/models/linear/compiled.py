@@ -19,7 +19,7 @@ from unittest import mock
 
 import torch
 
-from bench.training.training import set_numerics
+from bench.training.numerics import set_numerics
 
 HOPPER, SHARED_BYTES = 90, 232_448  # of an H100 or H200: its architecture, and what a block may use
 POINTERS = {torch.float32: "*fp32", torch.int32: "*i32", torch.int64: "*i64"}

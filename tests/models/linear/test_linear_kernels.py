@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bench.records import provenance
-from bench.training.training import set_numerics
+from bench.training.numerics import set_numerics
 from models.layers.linear_recurrence import linear_recurrence, recurrence_loop
 from models.layers.recurrence import kernels
 from models.layers.recurrence.kernels import by_kernel, fit

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -20,7 +21,7 @@ from core.files import ROOT
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
 from reproduce.claims import controls, fairness, frozen
-from reproduce.claims.claims import Claim
+from reproduce.claims.claims import Claim, Hashes
 from reproduce.claims.controls import Control
 from reproduce.claims.frozen import (
     Entry,
@@ -43,7 +44,6 @@ from tests.reproduce.claims.samples import record
 
 # Claims whose source alone was mended: figure -> claim -> before, words_before.
 MENDED = yaml.safe_load(Path(frozen.__file__).with_name("mended_sources.yaml").read_text())
-CLAIMS = {name: [claim.hashes for claim in one.claims] for name, one in reproductions().items()}
 ACCURACY = Number("accuracy", "accuracy")
 OURS, THEIRS = Runs("ours", model="a"), Runs("theirs", model="b", settings={"models.layers": 2})
 NOW = "2026-11-22T06:00:00+00:00"
@@ -51,6 +51,12 @@ FROM_NOW_ON = "2026-11-22T08:00:00+00:00"  # what is older is counted on the pag
 LEAST = 0.8
 NUMBER = '{"value": '  # in the line of a number
 PLACES = ("judging/frozen.yaml", "reproduce/claims/frozen.yaml")  # the first until 2026-11-28
+
+
+@cache
+def all_claims() -> dict[str, list[Hashes]]:
+    """The hashes of every claim by its figure; working them out takes seconds."""
+    return {name: [claim.hashes for claim in one.claims] for name, one in reproductions().items()}
 
 
 def claim(rule: Rule, sentence: str = "It is so.", control: Control | None = None) -> Claim:
@@ -67,9 +73,9 @@ def changed(one: Claim, other: Claim) -> list[str]:
 
 def test_every_claim_is_as_it_was_frozen() -> None:
     how = "python -m reproduce claims update=true"
-    assert differing(CLAIMS, read_frozen()) == [], f"{how} sets them now"
-    assert frozen.main([], CLAIMS, pytest.fail) == 0
-    assert all(len({one.name for one in own}) == len(own) for own in CLAIMS.values())
+    assert differing(all_claims(), read_frozen()) == [], f"{how} sets them now"
+    assert frozen.main([], all_claims(), pytest.fail) == 0
+    assert all(len({one.name for one in own}) == len(own) for own in all_claims().values())
 
 
 WITHIN = within(ACCURACY.of(OURS), low=0.8)
@@ -157,7 +163,7 @@ def test_a_number_that_decides_all_verdicts_cannot_change_unseen(
 ) -> None:
     monkeypatch.setattr(module, name, value, raising=False)
     with pytest.raises(UserError, match="1 claims or numbers of judging are not as") as refused:
-        frozen.main([], CLAIMS, pytest.fail)
+        frozen.main([], all_claims(), pytest.fail)
     assert refused.value.exit_code == VERIFICATION_FAILED
     assert capsys.readouterr().out.splitlines() == [said]
 
@@ -235,7 +241,7 @@ def test_a_claim_that_was_set_after_its_runs_is_named_in_the_history(path: Path)
 
 
 def test_the_history_names_claims_that_there_are() -> None:
-    names = {figure: {one.name for one in claims} for figure, claims in CLAIMS.items()}
+    names = {figure: {one.name for one in claims} for figure, claims in all_claims().items()}
     titles = [change.title for change in history()]
     assert len(titles) == len(set(titles))
     dates = [change.date for change in history()]

@@ -1,0 +1,104 @@
+"""Settings of PyTorch that hold for a whole process, which a model's package may change.
+
+Another model of the same process would be made with them, and its record would not say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+
+from core.errors import UserError
+
+
+class Setting(NamedTuple):
+    """How a setting of the process is read and set."""
+
+    read: Callable[[], Any]
+    set: Callable[[Any], Any]
+
+
+SETTINGS: dict[str, Setting] = {
+    "default type": Setting(torch.get_default_dtype, torch.set_default_dtype),
+    "default device": Setting(torch.get_default_device, torch.set_default_device),
+    "gradients": Setting(torch.is_grad_enabled, torch.set_grad_enabled),
+    "threads": Setting(torch.get_num_threads, torch.set_num_threads),
+    "deterministic algorithms": Setting(
+        torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
+    ),
+    "precision of products": Setting(
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+    ),
+    "anomaly detection": Setting(torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+}
+# What a model is made of: once they were others, its weights are not those of its record.
+OF_WEIGHTS = {
+    "default type": "torch.set_default_dtype",
+    "default device": "torch.set_default_device",
+}
+
+
+def set_numerics(threads: int) -> None:
+    """What the numbers of this process depend on beside its seeds."""
+    torch.set_num_threads(threads)
+    torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
+    # And for kernels, which read it as they compile: three products in TF32 are float32 but for its
+    # last bits. "ieee" compiles four times as long, which is minutes before a first step.
+    os.environ["TRITON_F32_DEFAULT"] = "tf32x3"
+
+
+@contextmanager
+def kept_settings() -> Iterator[dict[str, Any]]:
+    """Put the settings back at the end, whatever was done to them.
+
+    Yields:
+        those that were changed, name -> the other value; empty until the end.
+    """
+    before = {name: setting.read() for name, setting in SETTINGS.items()}
+    changed: dict[str, Any] = {}
+    try:
+        yield changed
+    finally:
+        for name, setting in SETTINGS.items():
+            if (value := setting.read()) != before[name]:
+                changed[name] = value
+                setting.set(before[name])
+
+
+@contextmanager
+def settings_of_others(model: str) -> Iterator[None]:
+    """Build a model of somebody else, and leave the settings as they were.
+
+    Args:
+        model: its name, for the sentence.
+
+    Raises:
+        UserError: it was built with other settings than those of its record.
+    """
+    with kept_settings() as changed:
+        yield
+    for name, function in OF_WEIGHTS.items():
+        if name in changed:
+            raise UserError(
+                f"models ({model}): its constructor sets PyTorch's {name} to {changed[name]}, for "
+                f"all models of this process: take {function} out of it, and give dtype= or "
+                "device= where a tensor is made, or let training.precision choose"
+            )
+
+
+def refuse_own_seed(model: str, seed: int) -> None:
+    """After a model was built with PyTorch's generator at ``seed``.
+
+    Raises:
+        UserError: it has seeded that generator itself, so that no seed of a run is another start.
+    """
+    if torch.default_generator.initial_seed() != seed:
+        raise UserError(
+            f"models ({model}): its constructor seeds PyTorch's generator (torch.manual_seed, or a "
+            "function that calls it), so that every seed of a sweep would start from the same "
+            "weights: take that out, or draw from a torch.Generator of its own"
+        )
