@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from bench.config.source_files import quoted
@@ -36,15 +37,13 @@ def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
     Raises:
         UserError: as :func:`read`.
     """
-    # Both take a fifth of a second to import, which --help and a list of commands do without.
-    from hydra.core.override_parser.overrides_parser import OverridesParser
+    # It takes a fifth of a second to import, which --help and a list of commands do without.
     from hydra.errors import HydraException
 
-    parser = OverridesParser.create()
     settings = []
     for word in map(quoted, words):
         try:
-            override = parser.parse_override(grammar.with_home_quoted(word))
+            override = _parsed(grammar.with_home_quoted(word))
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
             raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
@@ -60,6 +59,13 @@ def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
             )
         settings.append((override.key_or_group, override.value()))
     return settings
+
+
+@lru_cache(maxsize=4096)  # until every figure's plan is of values
+def _parsed(word: str) -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create().parse_override(word)
 
 
 def models_in_brackets(words: Sequence[str]) -> list[str]:

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
-from bench.config.seeded import compose_seeded
+from bench.config.command_line import read
+from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
-from bench.search.plan import make_plan
-from core.words import word
+from bench.search.plan import Plan, make_plan
 from reproduce.claims.fairness import is_trained
 from reproduce.claims.grammar import Records, Rule
 from reproduce.claims.presets import flat
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 
-STEP = "training.steps=1"
+STEP: Mapping[str, Any] = {"training.steps": 1}
 # A control without any effect passes a test for "more than 0" at this level once in ten times.
 LEANING = 0.8
 FEWEST = 3  # seeds of a system by hand, which may have others than the claim
@@ -60,6 +60,12 @@ class NoControl:
     def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
         """The finding as it is."""
         return finding
+
+    def twins_of(
+        self, runs: Iterable[Configuration], sweeps: Iterable[Plan]
+    ) -> list[Configuration]:
+        """There are no twins."""
+        return []
 
     def configurations(self, *words: Iterable[Sequence[str]]) -> list[Configuration]:
         """There are no twins."""
@@ -193,8 +199,7 @@ class Untrained:
 
     def _is_twin_of(self, twin: RunRecord, run: RunRecord) -> bool:
         """Whether they differ in nothing but the length of the training and what was searched."""
-        keys = (word.partition("=")[0] for word in self._words(run.task, run.model))
-        free = {*keys, *(run.study.search_space if run.study else ())}
+        free = {*self._changes(run.task, run.model), *(run.study.search_space if run.study else ())}
         settings, twin_settings = flat(run.config, run.config), flat(twin.config, twin.config)
         # The words that make the twin of a measurement may change its data.
         by_itself = bool({run.task, run.model} & self.keys.keys())
@@ -203,38 +208,48 @@ class Untrained:
         compared = settings.keys() - free
         return all(twin_settings.get(key) == settings[key] for key in compared)
 
-    def _words(self, task: str, model: str, usual: str = STEP) -> list[str]:
-        return self.keys.get(task, self.keys.get(model, usual)).split()
+    @cached_property
+    def _changes_by_name(self) -> dict[str, Mapping[str, Any]]:
+        """Task or model -> the settings that make a twin of a measurement."""
+        return {name: read(words.split()) for name, words in self.keys.items()}
+
+    def _changes(self, task: str, model: str, usual: Mapping[str, Any] = STEP) -> Mapping[str, Any]:
+        own = self._changes_by_name
+        return own.get(task, own.get(model, usual))
+
+    def twins_of(
+        self, runs: Iterable[Configuration], sweeps: Iterable[Plan]
+    ) -> list[Configuration]:
+        """The twins of these runs, each once: of single runs, and of each model of a sweep with as
+        many seeds as its final runs."""
+        twin_by_run: dict[str, Configuration] = {}
+
+        def add(twin: Configuration) -> None:
+            key = f"{twin.task} {twin.model} {twin.seed} {twin.resolved()}"
+            twin_by_run.setdefault(key, twin)
+
+        for run in runs:
+            if (twin := self._twin_of(run)) is not None:
+                add(twin)
+        for plan in sweeps:
+            for entry in plan.entries:
+                # No claim judges a guest.
+                twin = None if entry.guest else self._twin_of(entry.at(entry.first()))
+                for final in [] if twin is None else twin.final_runs():
+                    add(final)
+        return list(twin_by_run.values())
 
     def configurations(
         self, runs: Iterable[Sequence[str]], sweeps: Iterable[Sequence[str]]
     ) -> list[Configuration]:
-        """The twins of these command lines, each once: of single runs, and of each model of a sweep
-        with as many seeds as its final runs."""
-        configuration_by_run: dict[str, Configuration] = {}
-        for words in runs:
-            configuration_by_run |= self._of(words, swept=False)
-        for words in sweeps:
-            plan = make_plan(words)
-            for entry in plan.entries:
-                if entry.guest:  # no claim judges one
-                    continue
-                first = [word(key, values[0]) for key, values in entry.space.items()]
-                configuration_by_run |= self._of([*entry.words, *first], swept=True)
-        return list(configuration_by_run.values())
+        """As :meth:`twins_of`, by words, until every figure's plan is of values."""
+        return self.twins_of(map(compose, runs), map(make_plan, sweeps))
 
-    def _of(self, words: Sequence[str], swept: bool) -> dict[str, Configuration]:
-        usual = compose_seeded(words)
-        by_itself = usual.takes is not None
-        short = self._words(usual.task, usual.model, "" if by_itself else STEP)
-        if not short:
-            return {}
-        first = compose_seeded([*words, *short])
-        runs = first.final_runs() if swept else [first]
-        configuration_by_run = {}
-        for run in runs:
-            configuration_by_run[f"{run.task} {run.model} {run.seed} {run.resolved()}"] = run
-        return configuration_by_run
+    def _twin_of(self, run: Configuration) -> Configuration | None:
+        """What is made for a run; None of a measurement without settings that make it."""
+        by_itself = run.takes is not None
+        changes = self._changes(run.task, run.model, {} if by_itself else STEP)
+        return run.with_(changes) if changes else None
 
 
 UNTRAINED = Untrained()

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.config.config import compose
 from bench.config.search_space import reach_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, Study, Trial
@@ -87,7 +88,7 @@ def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guest
         own = {key: values for key, values in space.items() if key in keys}
         if HEADS in keys and HEADS not in own:
             own[HEADS] = [2]
-        entry = Entry([f"models={model}", *words], own, guest=model in guests)
+        entry = Entry(compose([f"models={model}", *words]), own, guest=model in guests)
         contenders.append(Contender(entry, storage, Store(folder)))
     driver._drive(contenders, InProcess(trainings), silent)
     return contenders

@@ -9,6 +9,7 @@ import optuna
 import psutil
 import pytest
 
+from bench.config.config import compose
 from bench.executors import processes
 from bench.executors.interface import ATTEMPTS, Done
 from bench.executors.processes import InProcess
@@ -44,7 +45,9 @@ class Dying(InProcess):
 
 
 def contender(folder, *words, model="lstm", storage=None, rates=RATES[:3]):
-    entry = Entry([*WORDS, f"models={model}", f"store={folder}", *words], {LR: list(rates)})
+    entry = Entry(
+        compose([*WORDS, f"models={model}", f"store={folder}", *words]), {LR: list(rates)}
+    )
     return Contender(entry, storage or optuna.storages.InMemoryStorage(), Store(folder))
 
 
