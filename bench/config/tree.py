@@ -66,16 +66,20 @@ def tree_of(settings: Mapping[str, Any]) -> tuple[Tree, dict[str, str]]:
     settle(task)
     for key, why in void_settings(values, task).items():
         raise UserError(f"{key}={values[key]} has no effect {why}")
-    check_counts(constructor_arguments(task), "tasks")
+    check_counts(_arguments(task), "tasks")
     if external is None:  # a class from elsewhere may mean something else by these names
         check_sizes(model)
-        check_counts(constructor_arguments(model), "models")
+        check_counts(_arguments(model), "models")
     return tree, chosen
 
 
 def constructor_arguments(node: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a task's or a model's file that its constructor takes, with the class."""
-    return {key: copied(value) for key, value in node.items() if key not in DESCRIPTIVE}
+    return {key: copied(value) for key, value in _arguments(node).items()}
+
+
+def _arguments(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
 
 
 def _chosen(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
@@ -205,11 +209,13 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
     *path, last = key.split(".")
     node: Any = tree
     for depth, part in enumerate(path):
-        open_keys = _settable(node, top=not depth) if isinstance(node, dict) else []
-        if part in open_keys and isinstance(node[part], dict):
-            node[part] = dict(node[part])  # a file's own mapping stays as it is
-        node = node[part] if part in open_keys else None
-    if not isinstance(node, dict) or last not in _settable(node, top=not path):
+        if isinstance(node, dict) and _is_settable(node, part, top=not depth):
+            if isinstance(node[part], dict) and depth:
+                node[part] = dict(node[part])  # a file's own mapping stays as it is
+            node = node[part]
+        else:
+            node = None
+    if not isinstance(node, dict) or not _is_settable(node, last, top=not path):
         raise UserError(f"there is no setting '{key}': {hint(key, _all_keys(tree))}")
     old = node[last]
     if isinstance(old, dict) and not path:
@@ -223,9 +229,12 @@ def _assign(tree: dict[str, Any], key: str, value: Any) -> None:
     node[last] = float(value) if isinstance(old, float) and kind_of(value) == "number" else value
 
 
+def _is_settable(node: Mapping[str, Any], key: str, top: bool = False) -> bool:
+    return key in node and key != "preset" and (key not in DESCRIPTIVE or (top and key == "sweep"))
+
+
 def _settable(node: Mapping[str, Any], top: bool = False) -> list[str]:
-    hidden = ("preset", *(name for name in DESCRIPTIVE if name != "sweep"))
-    return [key for key in node if key not in (*hidden, *(() if top else ("sweep",)))]
+    return [key for key in node if _is_settable(node, key, top)]
 
 
 def _all_keys(tree: Mapping[str, Any]) -> Iterator[str]:
