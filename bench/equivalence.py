@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.config.command_line import Settings, models_in_brackets, read
+from bench.config.command_line import Settings, read_with_lists
 from core.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
 from core.places import absolute, is_path
 from core.words import command_line
@@ -60,7 +60,7 @@ def _read(words: list[str]) -> tuple[Settings, list[str]]:
     """The settings, and what is renamed, which may be given several times."""
     renamed = [word.removeprefix(RENAMED) for word in words if word.startswith(RENAMED)]
     others = [word for word in words if not word.startswith(RENAMED)]
-    return read(models_in_brackets(others)), renamed
+    return read_with_lists(others), renamed
 
 
 @command_line(HELP, _read)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from core.errors import OK, command
 from core.places import shown
-from core.words import command_line
-
-if TYPE_CHECKING:
-    from bench.writing.side_by_side import PromptSettings
+from core.words import command_line, texts
 
 HELP = """\
 usage: python -m bench.prompts runs=[ID,ID,...] [key=value ...]
@@ -33,18 +30,13 @@ continuations side by side. The task of every run must be one of text.
 example: python -m bench.prompts runs=[babistories-gpt2,babistories-memory_mosaic]"""
 
 
-def _read(words: list[str]) -> PromptSettings:
-    from bench.writing.side_by_side import PromptSettings
-
-    return PromptSettings.read(words)
-
-
-@command_line(HELP, _read)
-def main(settings: PromptSettings) -> int:
+@command_line(HELP, texts)
+def main(given: Mapping[str, str | None]) -> int:
     """Print the table, and save it."""
-    from bench.writing.side_by_side import compare, print_comparison
+    from bench.writing.side_by_side import PromptSettings, compare, print_comparison
     from core.progress import progress
 
+    settings = PromptSettings.of(given)
     with progress() as report:
         comparison = compare(settings, report)
     path = comparison.write(settings)

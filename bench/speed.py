@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.config.command_line import models_in_brackets, read
+from bench.config.command_line import Settings, read_with_lists
 from bench.config.yaml_files import read_yaml
 from bench.timing.settings import SpeedSettings
 from core.errors import OK, UserError, command, nearest
@@ -29,8 +29,8 @@ settings, with their defaults:
 example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
 
 
-def read_settings(words: list[str]) -> SpeedSettings:
-    """The defaults with the words of a command line.
+def settings_of(given: Settings) -> SpeedSettings:
+    """The defaults with what a command line sets.
 
     Raises:
         UserError: an unknown key or a value that cannot be used.
@@ -38,7 +38,7 @@ def read_settings(words: list[str]) -> SpeedSettings:
     from bench.config.problems import first_problem
 
     values = read_yaml(DEFAULTS)
-    for key, value in read(models_in_brackets(words)).items():
+    for key, value in given.items():
         if key not in values:
             raise UserError(f"there is no setting '{key}': {nearest(key, map(str, values))}")
         one_of_a_list = isinstance(values[key], list) and not isinstance(value, list)
@@ -54,9 +54,10 @@ def _help() -> str:
     return HELP.format(settings="\n".join(f"  {line}" for line in lines))
 
 
-@command_line(_help, read_settings)
-def main(settings: SpeedSettings) -> int:
+@command_line(_help, read_with_lists)
+def main(given: Settings) -> int:
     """Measure, print, and save where ``output=`` says."""
+    settings = settings_of(given)
     from bench.timing.passes import measure
     from bench.timing.tables import print_measurement
     from core.progress import progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.config.command_line import Settings, models_in_brackets, read
+from bench.config.command_line import Settings, read_with_lists
 from core.errors import OK, RUN_FAILED, UserError, command
 from core.words import SETTINGS_HELP, command_line
 
@@ -98,14 +98,10 @@ def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
     """As :func:`records_of`, by words, until every figure's plan is of values."""
     from bench.search.plan import plan_sweep
 
-    return records_of(plan_sweep(_read([*words])), report)
+    return records_of(plan_sweep(read_with_lists(words)), report)
 
 
-def _read(words: list[str]) -> Settings:
-    return read(models_in_brackets(words))
-
-
-@command_line(HELP, _read)
+@command_line(HELP, read_with_lists)
 def main(settings: Settings) -> int:
     """Exit code 0, or 1 when a model has no result or a final run failed."""
     from bench.config.network import with_available_text

@@ -46,6 +46,15 @@ def wants_help(words: Sequence[str]) -> bool:
     return any(word in ("-h", "--help", "help") for word in words)
 
 
+def texts(words: Sequence[str]) -> dict[str, str | None]:
+    """The words ``key=value`` as texts, without quotes or escapes; None of one without ``=``."""
+    values: dict[str, str | None] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        values[key] = value if equals else None
+    return values
+
+
 def command_line(
     help_text: str | Callable[[], str], read: Callable[[list[str]], Given]
 ) -> Callable[[Callable[[Given], int]], Callable[[list[str]], int]]:

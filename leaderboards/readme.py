@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.files import write_atomically
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 from leaderboards.build import COMMITTED
 
 if TYPE_CHECKING:
@@ -36,14 +37,11 @@ leaderboards/board.parquet. A page there that belongs to no task of the board is
   --check   write nothing; exit code 4 if one of them differs from what the board gives"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, partial(read, flags=("--check",)))
+def main(arguments: Arguments) -> int:
     """Write the results, or compare them with the board."""
     from leaderboards.contents import read_board
 
-    if wants_help(words):
-        print(HELP)
-        return OK
-    flags = read(words, settings=(), flags=("--check",)).flags
     board = read_board(COMMITTED)
     wanted = wanted_texts(board)
     drawing = ROOT / PICTURE
@@ -52,7 +50,7 @@ def main(words: list[str]) -> int:
     strangers = [
         path for path in sorted((ROOT / "docs" / "results").glob("*")) if path not in wanted
     ]
-    if "--check" in flags and (strangers or differing or picture):
+    if "--check" in arguments.flags and (strangers or differing or picture):
         raise UserError(
             _complaint([*differing, *([drawing] if picture else [])], strangers),
             VERIFICATION_FAILED,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import OK, UserError, command
-from core.words import wants_help
+from core.words import command_line
 from leaderboards.arguments import Arguments, read
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ what you say. docs/submit.md tells what becomes of it.
 example: python -m leaderboards.submit runs/records/*.json to=leaderboards/submissions/ada …"""
 
 
-def main(words: list[str]) -> int:
+SETTINGS = (*SAID, "to", "source", "weights", "tuning_trials", "store")
+
+
+@command_line(HELP, partial(read, settings=SETTINGS, takes_names=True))
+def main(arguments: Arguments) -> int:
     """Check the records, then write the folder, its statement last."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    arguments = read(words, (*SAID, "to", "source", "weights", "tuning_trials", "store"), (), True)
     if not arguments.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
     missing = [key for key in ("to", *SAID) if key not in arguments.settings]

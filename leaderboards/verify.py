@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
-from core.words import wants_help
+from core.words import command_line
 from leaderboards.arguments import Arguments, read
 
 if TYPE_CHECKING:
@@ -55,13 +55,21 @@ LARGEST_HOURS = 24.0 * 366
 SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report", "hours")
 
 
-def main(words: list[str]) -> int:
+def _read(words: list[str]) -> tuple[Arguments, dict[str, str]]:
+    """The settings, and where the data of tasks lie."""
+    places = {}
+    for word in (word for word in words if word.startswith("tasks.")):
+        key, _, places[key] = word.partition("=")
+        if not places[key]:
+            raise UserError(f"{key} has no value: give {key}=PLACE")
+    others = [word for word in words if not word.startswith("tasks.")]
+    return read(others, SETTINGS, takes_names=True), places
+
+
+@command_line(HELP, _read)
+def main(given: tuple[Arguments, dict[str, str]]) -> int:
     """Exit code 0 when everything that was asked for holds, 4 when something does not."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    places = dict(_place(w) for w in words if w.startswith("tasks."))
-    arguments = read([w for w in words if not w.startswith("tasks.")], SETTINGS, (), True)
+    arguments, places = given
     level = _level(arguments)
     all_of_ones_own = level == "consistent" and STORE.is_dir()
     if not arguments.names and "sample" not in arguments.settings and all_of_ones_own:
@@ -104,13 +112,6 @@ def _write(arguments: Arguments, text: str) -> None:
     from core.files import write_atomically
 
     write_atomically(arguments.place("report", ""), text.encode())
-
-
-def _place(word: str) -> tuple[str, str]:
-    key, equals, place = word.partition("=")
-    if not equals or not place:
-        raise UserError(f"{key} has no value: give {key}=PLACE")
-    return key, place
 
 
 def _prepare(

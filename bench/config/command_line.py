@@ -68,23 +68,20 @@ def _parsed(word: str) -> Any:
     return OverridesParser.create().parse_override(word)
 
 
-def models_in_brackets(words: Sequence[str]) -> list[str]:
-    """The words, with ``models=a,b`` as the list it means: brackets need quotes in some shells."""
+def read_with_lists(words: Sequence[str]) -> Settings:
+    """As :func:`read`, with ``models=a,b`` as the list that it means: brackets need quotes in some
+    shells."""
     listed = []
     for word in words:
         key, _, value = word.partition("=")
         several = key == "models" and "," in value and not value.startswith("[")
         listed.append(f"models=[{value}]" if several else word)
-    return listed
+    return read(listed)
 
 
 def shown(key: str, value: Any) -> str:
     """A setting as a sentence names it; :func:`core.words.word` writes it for a shell."""
     return f"{key}={value}" if isinstance(value, str) else grammar.word(key, value)
-
-
-def _shortened(word: str) -> str:
-    return word if len(word) <= 100 else f"{word[:100]}…"
 
 
 def _how_to_write(word: str) -> str:
@@ -96,3 +93,7 @@ def _how_to_write(word: str) -> str:
     closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
     in_quotes = shlex.quote(_shortened(grammar.word(key, value)))
     return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {in_quotes}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}…"

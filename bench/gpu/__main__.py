@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
+from bench.config.command_line import Settings, read
 from core.errors import OK, RUN_FAILED, UserError, command
 from core.words import command_line
-
-if TYPE_CHECKING:
-    from bench.gpu.request import GpuRequest
 
 HELP = """\
 usage: python -m bench.gpu [minutes=12] [key=value ...]
@@ -38,22 +35,18 @@ exit code: 0; 1 when a part failed (the others were done all the same)
 example: python -m bench.gpu minutes=12 pack_mib=16"""
 
 
-def _read(words: list[str]) -> GpuRequest:
-    from bench.gpu.request import GpuRequest, read_words
-
-    return read_words(words, GpuRequest)
-
-
-@command_line(HELP, _read)
-def main(request: GpuRequest) -> int:
+@command_line(HELP, read)
+def main(settings: Settings) -> int:
     """Do all parts in time."""
     begin = time.monotonic()
     from bench.gpu.calls import command_of, run_parts
     from bench.gpu.packing import pack
     from bench.gpu.parts import parts_of
+    from bench.gpu.request import GpuRequest, request_of
     from bench.gpu.summary import describe_end
     from core.places import shown
 
+    request = request_of(settings, GpuRequest)
     parts = parts_of(request)
     if request.dry_run:
         for part in parts:

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.config.command_line import Settings, read
 from bench.gpu.pace import SECONDS_EACH
 from bench.gpu.plans import Plan, Row, committed_records, look_up, read_plan
-from bench.gpu.request import SweepsRequest, read_words
+from bench.gpu.request import SweepsRequest, request_of
 from bench.gpu.sharing import shared_gpu
 from core.children import run_to_end
 from core.errors import OK, command
@@ -68,13 +69,10 @@ class Clock:
         )
 
 
-def _read(words: list[str]) -> SweepsRequest:
-    return read_words(words, SweepsRequest)
-
-
-@command_line("usage: as a part of python -m bench.gpu, which gives its settings", _read)
-def main(request: SweepsRequest) -> int:
+@command_line("usage: as a part of python -m bench.gpu, which gives its settings", read)
+def main(settings: Settings) -> int:
     """Train what there is time for; the result says of each row what came of it."""
+    request = request_of(settings, SweepsRequest)
     plan = read_plan(request)
     left = request.until - time.time()
     clock = Clock(time.monotonic() + left, FIRST_GAIN[request.device] * request.workers)

@@ -262,8 +262,8 @@ def full_name(commit: str) -> str:
     return full
 
 
-def _git(*words: str) -> bytes:
-    command = ["git", "-C", str(ROOT), *words]
+def _git(*arguments: str) -> bytes:
+    command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, check=True, timeout=SECONDS_FOR_GIT).stdout
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
-from bench.config.command_line import models_in_brackets, read, shown
+from bench.config.command_line import read, read_with_lists, shown
 from bench.config.external import refuse_what_is_missing
 from bench.config.files import models_of
 from bench.config.groups import GUEST, choices, record_name, taking_part
@@ -160,11 +160,6 @@ def plan_sweep(settings: Mapping[str, Any]) -> Plan:
             + nearest(key, keys)
         )
     return Plan(entries, first.sweep, dry_run, device_like)
-
-
-def read_sweep(words: Sequence[str]) -> Settings:
-    """The settings of a command line in which ``models=a,b`` is a list."""
-    return read(models_in_brackets(words))
 
 
 def _refuse_without_effect(first: Configuration, given: Mapping[str, Any]) -> None:
@@ -356,12 +351,14 @@ def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
 
 def make_plan(words: Sequence[str]) -> Plan:
     """As :func:`plan_sweep`."""
-    return plan_sweep(read_sweep(words))
+    return plan_sweep(read_with_lists(words))
 
 
 def list_models(word: str) -> str:
     """``models=a,b`` as the list it means."""
-    return models_in_brackets([word])[0]
+    key, _, value = word.partition("=")
+    several = key == "models" and "," in value and not value.startswith("[")
+    return f"models=[{value}]" if several else word
 
 
 def in_full(word: str, short: Container[str] = SHORT_NAMES) -> str:
