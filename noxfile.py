@@ -145,6 +145,14 @@ def tests_elsewhere(session: nox.Session, machine: str) -> None:
 
 
 @nox.session
+def every_model(session: nox.Session) -> None:
+    """The engine's tests that take one model of each class, on every YAML file of models/."""
+    engine = ("training/test_checkpoints.py", "writing/test_generation.py")
+    places = (f"tests/bench/{name}" for name in engine)
+    run_pytest(session, *places, "-n", "2", *session.posargs, MEMORY_BENCH_EVERY_MODEL="1")
+
+
+@nox.session
 def browser_tests(session: nox.Session) -> None:
     """The tests that open the leaderboard in Chromium; skipped where none is installed."""
     run_pytest(session, "-m", "browser", *session.posargs)

@@ -51,9 +51,9 @@ sweep:
                          default: from the task's YAML;
                          tpe learns from the trials so far; the others are the same settings
                          whatever the number of workers
-  workers=N              0 (default at smoke): in this process; N: worker processes, one GPU for
-                         each; null (default elsewhere): one for each GPU or CPU core here, and as 0
-                         with one of them, sampler=tpe, training.devices=N or executor=ray
+  workers=N              0: in this process; N: worker processes, one GPU for each; null (default):
+                         one for each GPU or CPU core here, and as 0 with one of them, less than ten
+                         runs at smoke, sampler=tpe, training.devices=N or executor=ray
   executor=ray           runs go to a Ray cluster: a new one on this machine, that of RAY_ADDRESS
                          or of ray.address=HOST:PORT, as many at a time as it has room for, or
                          workers=N; ray.num_cpus=1 ray.num_gpus=0.25 of each (docs/clusters.md)

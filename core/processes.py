@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 LOOK_EVERY = 1.0  # seconds
 _ROOT = Path(__file__).resolve().parents[1]  # of this checkout
@@ -32,11 +33,21 @@ def end_with_parent(parent: int | None = None) -> None:
     """
     if parent is None:
         started_by = multiprocessing.parent_process()
-        parent = started_by.pid if started_by else None
-        assert parent is not None
+        assert started_by is not None
+        parent = os.getppid()
+        if parent != started_by.pid:  # a server has forked this process, and ends with that parent
+            _let_go_of_server()
     if sys.platform == "linux":  # at once, even where it hangs or is stopped
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _let_go_of_server() -> None:
+    """Close what a child of multiprocessing's server has to keep that server alive: the process
+    that started the server has it too, and shall be the only one."""
+    server: Any = forkserver._forkserver
+    os.close(server._forkserver_alive_fd)
+    server._forkserver_alive_fd = None  # a pool of this process gets a server of its own
 
 
 def _watch(parent: int) -> None:

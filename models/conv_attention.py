@@ -58,6 +58,8 @@ class Attention(nn.Module):
         queries, keys, values = (
             split_heads(part, self.heads) for part in convolved.chunk(3, dim=-1)
         )
+        # Cached keys and values are convolved already; ``recent`` holds the raw projections that
+        # the convolution of later positions still needs.
         if state is not None:
             keys = torch.cat((state.keys, keys), dim=2)
             values = torch.cat((state.values, values), dim=2)
@@ -121,6 +123,7 @@ class ConvAttention(nn.Module):
         mlp: bool = True,
     ) -> None:
         super().__init__()
+        # For its refusal of heads that do not divide the width.
         head_width(width, heads)
         if layers < 1 or kernel < 1:
             raise ValueError(f"layers={layers} and kernel={kernel} must be at least 1; raise them")
@@ -134,6 +137,7 @@ class ConvAttention(nn.Module):
         for name, parameter in self.blocks.named_parameters():
             if name.endswith("output.weight"):
                 nn.init.normal_(parameter, std=STANDARD_DEVIATION / math.sqrt(2 * layers))
+            # A filter has as many inputs as taps: it keeps the start that is made for them.
             elif parameter.dim() == 2 and "convolution" not in name:
                 nn.init.normal_(parameter, std=STANDARD_DEVIATION)
 

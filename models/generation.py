@@ -128,6 +128,8 @@ def _extend(
         if token != end and len(following) < width:
             following.append(extension)
             parents.append(parent)
+        # Endings count only among the ``width`` best extensions: those below were looked at only to
+        # fill the beam.
         elif token == end and place < width:
             ended.append(extension)
     return following, parents, ended
@@ -142,6 +144,7 @@ def read_prompt(model: nn.Module, prompt: Tensor) -> tuple[Tensor, Any]:
         state = None
         for token in tokens.unbind(1):
             logits, state = cast(Any, model).step(token, state)
+    # topk takes NaN for the largest number: a diverged model would be given a text.
     if logits.isnan().any():
         raise ValueError("the model's outputs are not numbers: it has diverged, train it again")
     return logits, state
@@ -149,6 +152,7 @@ def read_prompt(model: nn.Module, prompt: Tensor) -> tuple[Tensor, Any]:
 
 def select_rows(state: Any, rows: Sequence[int], size: int) -> Any:
     """The state of the sequences ``rows`` of a batch of ``size``."""
+    # Greedy search, and a beam in unchanged order, need no copy of all caches.
     if list(rows) == list(range(size)):
         return state
 

@@ -72,10 +72,13 @@ class Attention(nn.Module):
 
         With a cache, ``time`` is 1 and the position attends to all that came before.
         """
+        # Each (batch, heads, time, head width).
         queries, keys, values = (
             split_heads(part, self.heads) for part in self.projection(hidden).chunk(3, dim=-1)
         )
         if position.angles is not None:
+            # Values are not turned: a product of two turned vectors depends on the distance of
+            # their positions alone, and what is read should not depend on it at all.
             queries, keys = rotate(queries, position.angles), rotate(keys, position.angles)
         if cache is not None:
             keys = torch.cat((cache.keys, keys), dim=2)
@@ -84,7 +87,10 @@ class Attention(nn.Module):
             queries,
             keys,
             values,
+            # The kernel wants one dtype; ``_bias`` comes in float64.
             bias=None if position.bias is None else position.bias.to(queries.dtype),
+            # A cache leaves one query, which sees all keys; ALiBi's bias has −∞ on the future
+            # already, and the kernel refuses a bias beside its own mask.
             causal=cache is None and position.bias is None,
             dropout=self.dropout if self.training else 0.0,
         )
@@ -101,6 +107,8 @@ class Attention(nn.Module):
         keys = split_heads(functional.linear(hidden, for_keys), self.heads)
         if position.angles is not None:
             query, keys = rotate(query, position.angles[-1:]), rotate(keys, position.angles)
+        # These weights are looked at as numbers, and in bfloat16 many of them would not add up to
+        # 1.
         wide = torch.promote_types(hidden.dtype, torch.float32)
         scores = (query.to(wide) * keys.to(wide)).sum(-1) / math.sqrt(keys.shape[-1])
         if position.bias is not None:
@@ -185,6 +193,8 @@ class GPT2(nn.Module):
         if self.position_table is not None:
             nn.init.normal_(self.position_table.weight, std=STANDARD_DEVIATION)
         for name, parameter in self.blocks.named_parameters():
+            # A block writes twice to the residual stream: with 1/√(2 layers) the variance that
+            # these writes add up to at the start does not depend on the depth.
             if name.endswith("output.weight"):
                 nn.init.normal_(parameter, std=STANDARD_DEVIATION / math.sqrt(2 * layers))
             elif parameter.dim() == 2:
@@ -239,6 +249,7 @@ class GPT2(nn.Module):
         time = embedded.shape[1]
         last = PositionCode(self._angles(0, time), self._bias(time - 1, time))
         hidden = self.dropout(add_positions(embedded, self.position_table, start=0))
+        # Layers below the last are computed whole and need the bias of all queries.
         position = last._replace(bias=self._bias(0, time)) if len(self.blocks) > 1 else last
         weights = []
         for block in self.blocks:
@@ -272,6 +283,7 @@ class GPT2(nn.Module):
         if self.positions != "rope":
             return None
         device = self.norm.weight.device
+        # float64: in float32 an angle near 10⁵ radians is a multiple of 0.008.
         pairs = torch.arange(self.head_width // 2, device=device, dtype=torch.float64)
         frequencies = ROTARY_BASE ** (-2 * pairs / self.head_width)
         return torch.arange(start, end, device=device)[:, None] * frequencies

@@ -45,6 +45,8 @@ class ShiftStateSpace(nn.Module):
 
     def taps(self) -> Tensor:
         """ℓ, (channels, N), by FFT."""
+        # Σ_n B_n C_{n+j} is a correlation, hence the conjugate; 2N points keep it from wrapping
+        # round.
         size = 2 * self.state
         spectrum = torch.fft.rfft(self.read, size) * torch.fft.rfft(self.write, size).conj()
         return torch.fft.irfft(spectrum, size)[:, : self.state]
@@ -60,6 +62,7 @@ class ShiftStateSpace(nn.Module):
 
     def step(self, x: Tensor, register: Tensor) -> tuple[Tensor, Tensor]:
         """One position, (batch, channels), and the register before it -> y and the next one."""
+        # The newest input stands last and belongs to ℓ_0, hence the reversed taps.
         register = torch.cat((register[..., 1:], x.unsqueeze(-1)), -1)
         return (self.taps().flip(-1) * register).sum(-1) + self.skip * x, register
 
@@ -92,10 +95,13 @@ class DiagonalStateSpace(nn.Module):
 
     def discretised(self) -> tuple[Tensor, Tensor]:
         """Logarithms of Ā and coefficients 2 C B̄, complex (heads, N/2)."""
+        # A for now; ΔA/2 two lines below.
         half = torch.complex(-self.log_decay.exp(), self.frequencies)
         steps = self.log_steps.exp().unsqueeze(-1)
         half = steps * half / 2
         driven = steps * torch.view_as_complex(self.write) / (1 - half)
+        # Its logarithm, because the kernel needs all powers of Ā: exp(t log Ā). As Re A < 0 makes
+        # |Ā| < 1, they do not grow.
         exponents = torch.log((1 + half) / (1 - half))
         return exponents, 2 * torch.view_as_complex(self.read) * driven
 
@@ -111,6 +117,7 @@ class DiagonalStateSpace(nn.Module):
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One position, (batch, heads, parts), and the state before it -> y and the next state."""
         exponents, coefficients = self.discretised()
+        # In units of B̄, which is a factor of the coefficients instead.
         state = exponents.exp().unsqueeze(1) * state + x.unsqueeze(-1)
         read = (coefficients.unsqueeze(1) * state).sum(-1).real
         return read + self.skip.unsqueeze(-1) * x, state
@@ -209,11 +216,14 @@ class H3Mixer(Mixer):
     def _products(self, keys: Tensor, values: Tensor) -> Tensor:
         """k ⊗ v in each head of two (batch, width, time): (batch, heads, head_width², time)."""
         size = (-1, self.head_width)
+        # (batch, heads, key channel a, value channel b, time)
         outer = keys.unflatten(1, size).unsqueeze(3) * values.unflatten(1, size).unsqueeze(2)
         return outer.flatten(2, 3)
 
     def _finish(self, queries: Tensor, read: Tensor) -> Tensor:
         """W_o of Σ_a q_a y_ab: q (batch, time, width), y (batch, heads, head_width², time)."""
+        # Channels stay in the order (head, channel of the head). The released code reads them out
+        # as (channel, head): a permutation, which the dense W_o undoes or learns.
         size = (self.head_width, self.head_width)
         by_head = queries.transpose(1, 2).unflatten(1, (-1, self.head_width)).unsqueeze(3)
         outputs = (by_head * read.to(queries.dtype).unflatten(2, size)).sum(2)

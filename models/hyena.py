@@ -72,6 +72,7 @@ class Filter(nn.Module):
         frequencies = torch.linspace(
             LOWEST_FREQUENCY, self.bands - 1, self.bands, device=device, dtype=dtype
         )
+        # The released code divides angles by L, but time by L − 1.
         angles = 2 * math.pi * positions / self.maximum_length * frequencies
         values = torch.cat((time, angles.cos(), -angles.sin()), -1)
         for layer in self.hidden:
@@ -175,6 +176,7 @@ class HyenaMixer(GrowingMixer):
         gate, inner, values = mixed.chunk(3, -1)
         now = inner * values
         products = now if earlier is None else torch.cat((earlier, now), 1)
+        # (positions, channels), newest tap last: it meets the newest product.
         taps = self.filter(products.shape[1]).T.flip(0)
         outputs = (taps * products).sum(1) + self.skip * now.squeeze(1)
         return self.output_projection(gate.squeeze(1) * outputs), (past, products)

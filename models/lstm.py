@@ -25,6 +25,7 @@ class LSTMMixer(Mixer):
         nn.init.xavier_uniform_(parameters["weight_ih_l0"])
         nn.init.orthogonal_(parameters["weight_hh_l0"])
         nn.init.zeros_(parameters["bias_hh_l0"])
+        # torch adds two biases to each gate: with 1 in both, forget gates would start at σ(2).
         with torch.no_grad():
             parameters["bias_ih_l0"].zero_()[width : 2 * width] = 1.0
 

@@ -44,6 +44,7 @@ class MambaMixer(Mixer):
         super().__init__()
         channels = expand * width
         self.channels, self.state, self.convolution = channels, state, convolution
+        # As "auto" of the authors' code.
         self.rank = math.ceil(width / 16)
         self.input_projection = nn.Linear(width, 2 * channels, bias=False)
         # torch's initialisation of a depthwise convolution: uniform within 1/sqrt(fan_in).
@@ -58,6 +59,7 @@ class MambaMixer(Mixer):
             steps = torch.empty(channels).uniform_(low, high).exp().clamp(min=STEP_FLOOR)
             # The inverse of softplus.
             self.step_projection.bias.copy_(steps + torch.log(-torch.expm1(-steps)))
+        # S4D-Real, the same rates in every channel (section 3.6).
         rates = torch.arange(1, state + 1, dtype=torch.float32).repeat(channels, 1)
         self.log_rates = nn.Parameter(rates.log())
         self.skip = nn.Parameter(torch.ones(channels))
@@ -103,6 +105,7 @@ class MambaMixer(Mixer):
         if state is None:
             batch = hidden.shape[0]
             state = (
+                # Zeros: what the convolution sees before the first position.
                 hidden.new_zeros(batch, self.convolution - 1, self.channels),
                 hidden.new_zeros(batch, self.channels, self.state),
             )

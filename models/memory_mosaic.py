@@ -25,7 +25,7 @@ from models.specification import SequenceSpecification
 Implementation = Literal["fast", "reference"]
 # Per-head scalars are stored ten times too small: a learning rate ten times larger for them.
 SCALAR_GAIN = 10.0
-LARGEST_HALF_LOG_BANDWIDTH = 5.0
+LARGEST_HALF_LOG_BANDWIDTH = 5.0  # β ≤ e¹⁰ ≈ 22,026, within float16, in which the authors trained
 BYTES_PER_NUMBER = 4
 
 
@@ -98,7 +98,8 @@ class Memory(nn.Module):
         self.heads, self.dropout, self.kernels = heads, dropout, kernels
         self.projection = nn.Linear(width, projections * width, bias=False)
         self.key_extractor = KeyExtractor(heads, kernels)
-        self.bandwidth = nn.Parameter(torch.full((heads,), 0.1))
+        self.bandwidth = nn.Parameter(torch.full((heads,), 0.1))  # β = e² ≈ 7.4 at the start
+        # values of length e^−0.5 ≈ 0.61
         self.value_scale = nn.Parameter(torch.full((heads,), -0.05))
         self.output = nn.Linear(width, width, bias=False)
 
@@ -129,7 +130,7 @@ class ContextualMemory(Memory):
 
     def __init__(self, width: int, heads: int, dropout: float, kernels: Kernels) -> None:
         super().__init__(width, heads, 2, dropout, kernels)
-        self.value_mixing = nn.Parameter(torch.rand(heads))
+        self.value_mixing = nn.Parameter(torch.rand(heads))  # starts on [0, 1] and may leave it
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
@@ -143,6 +144,7 @@ class ContextualMemory(Memory):
         averages = self.key_extractor(for_keys)
         keys = unit(averages)
         queries, keys = self._queries(keys).to(hidden.dtype), keys.to(hidden.dtype)
+        # One value less than positions: that of the last one needs an input that is not there yet.
         values = self._values(for_values[:, :, :-1], for_values[:, :, 1:]).to(hidden.dtype)
         read = self.kernels.read_past(queries, keys, values, self._attention_dropout())
         state = ContextualState(averages[:, :, -1], for_values[:, :, -1], keys[:, :, :-1], values)
@@ -164,7 +166,7 @@ class ContextualMemory(Memory):
         )
         if state is None:
             average = self.key_extractor.step(for_keys, None)
-            empty = value[:, :, None][:, :, :0]
+            empty = value[:, :, None][:, :, :0]  # (batch, heads, 0, head width)
             read, keys, values = torch.zeros_like(value), empty, empty
         else:
             average = self.key_extractor.step(for_keys, state.average)
@@ -173,6 +175,8 @@ class ContextualMemory(Memory):
             keys = torch.cat((state.keys, key.to(value.dtype)), dim=2)
             values = torch.cat((state.values, completed.to(value.dtype)), dim=2)
             queries = self._queries(unit(average)[:, :, None]).to(value.dtype)
+            # Without a mask: the pair of this position is not complete, so what is stored is
+            # earlier.
             read = functional.scaled_dot_product_attention(
                 queries, keys, values, scale=1.0
             ).squeeze(2)
@@ -194,6 +198,7 @@ class PersistentMemory(Memory):
         self, width: int, heads: int, slots: int, dropout: float, kernels: Kernels
     ) -> None:
         super().__init__(width, heads, 1, dropout, kernels)
+        # drawn by MemoryMosaic, with all matrices
         self.keys = nn.Parameter(torch.empty(heads, slots, width // heads))
         self.values = nn.Parameter(torch.empty(heads, slots, width // heads))
 
@@ -304,9 +309,12 @@ class MemoryMosaic(nn.Module):
         self.output_scale = 1.0 if specification.vocabulary is None else 1 / math.sqrt(width)
         for name, parameter in self.blocks.named_parameters():
             if name.endswith("output.weight"):
+                # The released code divides by √layers; GPT-2, with as many writes, by √(2 layers).
                 nn.init.normal_(parameter, std=1 / math.sqrt(width * layers))
             elif name.endswith("projection.weight"):
                 nn.init.normal_(parameter, std=1 / math.sqrt(width))
+            # Stored keys and values, of length about 1: as the unit keys that they are compared
+            # with.
             elif parameter.dim() == 3:
                 nn.init.normal_(parameter, std=1 / math.sqrt(size))
 

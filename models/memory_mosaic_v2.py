@@ -82,6 +82,8 @@ class Block(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.contextual = nn.ModuleList(contextual)
+        # A block without contextual memories has neither their norm nor their map, so that an
+        # ablation counts no parameters that do nothing.
         if contextual:
             self.contextual_norm = nn.LayerNorm(width, eps=1e-5, bias=False)
             self.output = nn.Linear(len(contextual) * width, width, bias=False)
@@ -207,6 +209,7 @@ class MemoryMosaicV2(nn.Module):
             specification, width, standard_deviation=deviation if tokens else None
         )
         if tokens:
+            # InputOutput draws an untruncated normal.
             _truncated_normal(self.input_output.matrix, deviation)
         choices = Choices(width, heads, adaptive_bandwidth, gated_keys, dropout)
         blocks = []
@@ -279,6 +282,7 @@ class MemoryMosaicV2(nn.Module):
     def _delay(self) -> int:
         if not (self.training and self.long_term):
             return self.delay
+        # One draw for all layers, so that a position sees as far back in each of them.
         return int(torch.randint(self.delay, self.longest_delay + 1, ()))
 
     def _typed_blocks(self) -> list[Block]:
@@ -316,6 +320,7 @@ def _persistent(
     if kind == "slots":
         slots = 7 * choices.width // 2 if size is None else size
         return PersistentMemory(choices.width, choices.heads, slots, choices.dropout, FAST)
+    # 6 width² + 4 width heads (both memories) + 3 width units (this network) = 12 width²
     return GatedNetwork(choices.width, size or round(2 * choices.width - 4 * choices.heads / 3))
 
 
@@ -324,6 +329,8 @@ def _initialise(block: Block, width: int, layer: int) -> None:
         if parameter.dim() == 3:  # stored keys and values of slots
             nn.init.normal_(parameter, std=1 / math.sqrt(parameter.shape[-1]))
         elif parameter.dim() == 2:
+            # The paper gives the network's output map its own fan-in. The map of the contextual
+            # memories has 2 width inputs and is drawn as if it had width.
             own = name == "persistent.output.weight" and isinstance(block.persistent, GatedNetwork)
             fan_in = parameter.shape[1] if own else width
             _truncated_normal(parameter, 1 / math.sqrt(2 * fan_in * (layer + 1)))

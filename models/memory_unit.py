@@ -48,6 +48,8 @@ class PairedLinear(nn.Module):
         drawn = torch.empty(channels, channels).uniform_(-limit, limit)
         self.complex_blocks = complex_blocks
         if complex_blocks:
+            # The nearest matrix of complex form, in the Frobenius norm: means over what must be
+            # equal.
             blocks = drawn.unflatten(1, (-1, 2)).unflatten(0, (-1, 2))
             a = (blocks[:, 0, :, 0] + blocks[:, 1, :, 1]) / 2
             b = (blocks[:, 0, :, 1] - blocks[:, 1, :, 0]) / 2
@@ -60,6 +62,7 @@ class PairedLinear(nn.Module):
             return self.weight
         a, b = self.weight
         rows = [torch.stack([a, b], dim=-1), torch.stack([-b, a], dim=-1)]
+        # (row of blocks, row in the block, column of blocks, column in the block)
         return torch.stack(rows, dim=1).flatten(2, 3).flatten(0, 1)
 
     def moduli(self) -> Tensor:
@@ -72,6 +75,7 @@ class PairedLinear(nn.Module):
         return blocks.square().sum(dim=(1, 3)).div(2).sqrt()
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """(..., channels) -> (..., channels)."""
         return inputs @ self.matrix().T
 
 
@@ -139,6 +143,7 @@ class MemoryUnit(nn.Module):
         read = F.scaled_dot_product_attention(
             keys[:, :, 1:], keys[:, :, :-1], values, is_causal=True, scale=self.beta
         )
+        # The output map has no bias, so the reading 0 of the empty memory is the output 0.
         return self.output(F.pad(self._merge(read), (0, 0, 1, 0)))
 
     def state_bytes(self, length: int) -> int:
@@ -182,13 +187,17 @@ class MemoryUnit(nn.Module):
         keys = self._split(self.key_extractor(inputs[:, :-1]))
         values = self._split(self.value_extractor(inputs[:, 1:]))
         pairs = keys.shape[2]
+        # Context n holds the pairs s = 0 … n − 2: the value of s is known with x_{s+1}. (contexts,
+        # pairs)
         closed = torch.arange(pairs, device=inputs.device) >= contexts[:, None] - 1
         sample = inputs[:, contexts - 1]
+        # Pairs of generated samples, (batch, heads, contexts, samples so far, head width).
         own_keys = keys.new_zeros(*keys.shape[:2], len(contexts), 0, keys.shape[3])
         own_values = own_keys
         predictions = []
         for _ in range(steps + late):
             query = self._split(self.key_extractor(sample))
+            # (batch, heads, contexts, pairs), then of generated samples
             observed = self.beta * query @ keys.mT
             own = self.beta * (own_keys @ query[..., None])[..., 0]
             # A finite mask, cleared after the softmax: a context of one sample has no pair at all.

@@ -48,12 +48,14 @@ def weighted_average(
         state = ScaledSum(
             torch.full_like(sums.scale[:, 0], -math.inf), torch.zeros_like(pairs[:, 0])
         )
+    # Position t adds its own pair with the bonus, to the sums of the positions before t.
     earlier = ScaledSum(
         *(
             torch.cat((old.unsqueeze(1), new[:, :-1]), 1)
             for old, new in zip(state, sums, strict=True)
         )
     )
+    # The sums of t − 1 are taken as they are: its pair counts with e^{k}, undecayed.
     both = add_scaled(earlier, ScaledSum(exponents + first.unsqueeze(-1), pairs))
     numerators, denominators = both.total.unbind(-1)
     return numerators / denominators, ScaledSum(sums.scale[:, -1], sums.total[:, -1])
@@ -112,6 +114,7 @@ class TimeMixing(Mixer):
             choices = ", ".join(get_args(Vectors))
             raise ValueError(f"vectors={vectors!r} is unknown; choose one of {choices}")
         self.width, self.inverted_decay, self.vectors = width, inverted_decay, vectors
+        # ρ of the official formulas.
         depth = layer / (layers - 1) if layers > 1 else 0.0  # 0 / 0 in the official code
         remaining = 1 - layer / layers
         channel = torch.arange(width)

@@ -46,6 +46,7 @@ class S4DMixer(Mixer):
         self.log_steps = nn.Parameter(steps)
         self.log_decay = nn.Parameter(torch.full((pairs,), math.log(0.5)))
         self.frequencies = nn.Parameter(frequencies)
+        # One complex 1 for each pair, as (real, imaginary).
         self.write = nn.Parameter(torch.tensor([1.0, 0.0]).repeat(pairs, 1))
         # A complex standard normal: variance ½ in each part.
         self.read = nn.Parameter(torch.randn(width, pairs, 2) * math.sqrt(0.5))
@@ -76,6 +77,7 @@ class S4DMixer(Mixer):
         exponents, coefficients = self._discretise()
         if state is None:
             state = torch.zeros_like(exponents).expand(hidden.shape[0], -1, -1)
+        # B̄ is left to the coefficients: y = 2 Re Σ C B̄ h is the same for a state in units of B̄.
         state = exponents.exp() * state + hidden.unsqueeze(-1)
         return self._finish((coefficients * state).sum(-1).real, hidden), state
 
@@ -94,6 +96,7 @@ class S4DMixer(Mixer):
         rates = torch.complex(-self.log_decay.exp(), self.frequencies)
         exponents = self.log_steps.exp().unsqueeze(-1) * rates
         # exp(ΔA) − 1 loses no more than |ΔA| ε here: no step is below about 1e-3.
+        # Zero-order hold: B̄ = (exp(ΔA) − 1)/A · B.
         driven = torch.view_as_complex(self.write) * (torch.exp(exponents) - 1) / rates
         return exponents, 2 * torch.view_as_complex(self.read) * driven
 

@@ -26,12 +26,14 @@ class S4DMixerAsReleased(S4DMixer):
 
     def __init__(self, width: int, *, state: int = 64) -> None:
         super().__init__(width, state=state, initialisation="inverse")
+        # B = 1 is no parameter here, as there was none to learn.
         del self.write
         pairs = state // 2
         with torch.no_grad():
             self.log_decay.fill_(math.log(0.5 + 1e-4))
             rates = torch.complex(-self.log_decay.exp(), self.frequencies)
             drawn = torch.view_as_complex(torch.randn(pairs, 2) * math.sqrt(0.5))
+            # The 2 counts both members of a conjugate pair.
             write = drawn / (2 * (drawn / rates).abs().square().sum()).sqrt()
             self.read.copy_(torch.view_as_real(torch.view_as_complex(self.read) * write))
 

@@ -77,6 +77,7 @@ class TitansMixer(Mixer):
     @property
     def state_size(self) -> int:
         """Most numbers in the state of one sequence of any length."""
+        # Window, open chunk and segment are full by then, and nothing grows further.
         return self.numbers_after(self.sizes.segment + self.sizes.rule.chunk)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -98,6 +99,7 @@ class TitansMixer(Mixer):
 
     def _after_persistent(self, x: Tensor, state: Any | None) -> tuple[Tensor, int]:
         """[p ‖ x] at the start of a sequence, else x; and how many positions p has there."""
+        # With a state the tokens were written and attended to when the sequence started.
         if state is not None:
             return x, 0
         tokens = self.persistent.expand(x.shape[0], -1, -1).to(x.dtype)
@@ -111,6 +113,7 @@ class MemoryAlone(TitansMixer):
         """o = norm(memory of [p ‖ x])."""
         x, before = self._after_persistent(x, state)
         read, state = self.memory(x, state)
+        # What p itself reads is dropped; what it wrote remains in the memory.
         return self.memory_norm(read[:, before:]), state
 
     def numbers_after(self, length: int) -> int:
@@ -163,6 +166,7 @@ class MemoryAsLayer(TitansMixer):
         """o = norm(attention over norm(memory of [p ‖ x]))."""
         x, before = self._after_persistent(x, state)
         read, memory = self.memory(x, state.memory if state else None)
+        # p enters as what the memory answers to it, and leaves the window like any position.
         seen, attention = self.attention(
             self.memory_norm(read), state.attention if state else None, always=0
         )
@@ -217,6 +221,7 @@ class MemoryAsContext(TitansMixer):
         mixed, position = [], 0
         while position < x.shape[1]:
             end = min(position + self.sizes.segment - own[0].shape[2], x.shape[1])
+            # To the end of the segment that is open: a step goes on in its middle.
             here = slice(position, end)
             known = read_memory(start, asked[:, :, here], self.sizes.rule.activation)
             known = self.context_norm(join_heads(known).to(x.dtype))
@@ -227,6 +232,7 @@ class MemoryAsContext(TitansMixer):
             read, memory = self.memory(seen, memory)
             mixed.append(seen * torch.sigmoid(self.memory_norm(read)))
             if own[0].shape[2] == self.sizes.segment:
+                # The segment is full: the next one asks the memory as it is now.
                 context, own = nothing, nothing
                 start = self.memory.weights_at(memory, asked)
             position = end
@@ -237,9 +243,9 @@ class MemoryAsContext(TitansMixer):
     def numbers_after(self, length: int) -> int:
         """Those of the memory, of its weights at the start of the segment, and of the segment."""
         start = sum(layer.numel() for layer in self.memory.start)
-        rows = min(length, self.sizes.segment - 1)
+        rows = min(length, self.sizes.segment - 1)  # a full segment is dropped at once
         convolutions = self.context.state_size + self.attention.inputs.state_size
-        segment = 4 * rows * self.sizes.width
+        segment = 4 * rows * self.sizes.width  # keys and values of h and of S
         return self.memory.numbers_after(length) + start + convolutions + segment
 
     def _attend(
@@ -254,6 +260,7 @@ class MemoryAsContext(TitansMixer):
         )
         filled = own[0].shape[2]
         time = torch.arange(filled, device=queries.device)
+        # h_t is the answer to x_t, so h is masked as S is: [always ‖ causal ‖ causal].
         causal = time[filled - new :, None] >= time
         always = causal.new_ones(new, persistent[0].shape[2])
         return join_heads(attend(queries, keys, values, torch.cat((always, causal, causal), 1)))

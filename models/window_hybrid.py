@@ -102,6 +102,8 @@ class WindowAttention(GrowingMixer):
             keys = torch.cat((state.keys, keys), 2)
             values = torch.cat((state.values, values), 2)
         state = self._last(keys, values)
+        # Keys are kept unturned: angles are counted from the oldest that is seen and stay small,
+        # however long the text grows.
         angles = self._angles(state.keys.shape[2], hidden.device)
         read = nn.functional.scaled_dot_product_attention(
             rotate(query, angles[-1:]),
@@ -160,6 +162,7 @@ GATED: Any = {"decay": "head", "output_gate": True}
 NEGATIVE: Any = {"largest_strength": 2.0}
 MIXERS: dict[str, Callable[[Place], Mixer]] = {
     "mamba": lambda at: MambaMixer(at.width),
+    # Mamba-2 has 2 width inner channels; so it gets as many heads as the other mixers.
     "mamba2": lambda at: Mamba2Mixer(at.width, head_width=2 * at.width // at.heads),
     "s4d": lambda at: S4DMixer(at.width),
     "h3": lambda at: H3Mixer(at.width),

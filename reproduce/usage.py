@@ -17,8 +17,8 @@ usage: python -m reproduce                       what there is
   seeds=N           seeds of each model (default: as the preset says)
   strict=true       exit code 3 if a claim is contradicted
   records=FOLDER    run nothing: draw and judge the records of this preset below FOLDER
-  workers=N         worker processes (default: one for each CPU core or GPU here; at smoke 0: the
-                    runs are made in this process)
+  workers=N         worker processes (default: one for each CPU core or GPU here; for less than
+                    ten runs at smoke 0: they are made in this process)
   executor=ray      the runs are made on a Ray cluster, as bench.sweep has it; storage= too
   committed=false   make every run here (default true: the project's own records are served, and
                     nothing is trained for them)

@@ -100,6 +100,8 @@ class GeneratedTask(Task):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
+        # A class that names no headline gets the usual one of its kind, also in place of the
+        # parent's usual one.
         if "headline" not in vars(cls) and getattr(cls, "headline", None) in (None, *_USUAL):
             cls.headline = _USUAL[cls.outputs is not None]
 
@@ -200,6 +202,7 @@ class GeneratedTask(Task):
             )
         if batch.targets.is_floating_point():
             return _masked(Batch(batch.inputs, batch.targets, batch.tokens, {MASK: asked}))
+        # Tokens and classes have a number for "not asked"; real targets need the mask itself.
         batch.targets[~asked] = IGNORED
         return batch
 
@@ -237,6 +240,7 @@ class GeneratedTask(Task):
         for values, size in [*((t, self.vocabulary) for t in tokens), (batch.targets, whole)]:
             if size is None:
                 continue
+            # −100 is a target, and never an input.
             wrong = (values >= size) | ((values < 0) & (values != IGNORED))
             if values is batch.inputs:
                 wrong |= values == IGNORED
@@ -249,6 +253,8 @@ class GeneratedTask(Task):
         asked = _asked(batch)
         if not batch.targets.is_floating_point():
             flat, targets = outputs.flatten(0, 1).float(), batch.targets.flatten()
+            # A sum over a count, not the mean of cross-entropy, which is NaN where nothing is
+            # asked.
             total = functional.cross_entropy(flat, targets, ignore_index=IGNORED, reduction="sum")
             return total / asked.sum().clamp(min=1)
         squares = ((outputs.float() - batch.targets) ** 2).mean(-1)
@@ -263,6 +269,8 @@ class GeneratedTask(Task):
         values: dict[str, list[float]] = {}
         loss, total = 0.0, 0
         for answers, part in answered:
+            # Means of parts are weighted by what they ask: the loss of a split does not depend on
+            # parts.
             loss += float(self.loss(answers, part)) * part.asked if part.asked else 0.0
             total += part.asked
             asked = _asked(part)
@@ -303,6 +311,7 @@ class GeneratedTask(Task):
         if targets.is_floating_point():
             answer = targets.double().mean(0)
         else:
+            # Once more than seen: a class that training never shows must not cost infinity.
             counts = torch.bincount(targets, minlength=size).double() + 1
             answer = (counts / counts.sum()).log()
         return answer.expand(*batch.inputs.shape[:2], size).numpy()

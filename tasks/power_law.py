@@ -13,6 +13,7 @@ def slope(
 ) -> float | None:
     """Least squares of log y on log x over low ≤ x ≤ high, without points where y is 0; None where
     fewer than two are left."""
+    # A mean error of 0 has no logarithm: trials too few to see one.
     points = [(a, b) for a, b in zip(x, y, strict=True) if low <= a <= high and b > 0]
     if len(points) < 2:
         return None

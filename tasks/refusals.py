@@ -64,6 +64,8 @@ def fitting_model(
     try:
         model = build(*sizes, seed=seed)
     except (Refused, TypeError) as error:
+        # Only where the constructor takes other arguments is it the wrong kind of model; a refusal
+        # with a reason of its own goes on as it is.
         if any(isinstance(cause, TypeError) for cause in _causes(error)):
             raise Refused(choose) from error
         raise

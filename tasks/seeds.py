@@ -10,7 +10,7 @@ import torch
 def seed_of(*names: str | int) -> int:
     """A seed for a list of names, in [0, 2**63)."""
     digest = hashlib.blake2b("/".join(map(str, names)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
+    return int.from_bytes(digest, "little") >> 1  # 63 bits: what torch takes
 
 
 def generator_of(*names: str | int) -> torch.Generator:

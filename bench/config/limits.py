@@ -15,10 +15,18 @@ from core.errors import UserError
 LARGEST_THREADS = 1024  # beyond it a process cannot be sure to get its threads from the system
 LARGEST_LAYERS = 1000  # as deep as trained transformers have been (Wang et al. 2022, DeepNet)
 LARGEST_COUNT = 10**10  # what holds one number for each of so many is beyond most machines
+# The environment variable that says which part of its GPU's memory a process may take.
+GPU_SHARE = "MEMORY_BENCH_GPU_SHARE"
 DROPOUTS = ("dropout", "score_dropout")
 PROC, CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 # At least 1 where set.
 COUNTS = ("width", "layers", "heads", "head_width", "state", "convolution", "expand", "rank")
+
+
+def gpu_share() -> float:
+    """The part of its GPU's memory that this process may take, in (0, 1]: less than 1 where several
+    runs are made on one GPU."""
+    return float(os.environ.get(GPU_SHARE, "1"))
 
 
 def infinite_numbers(value: Any, place: str = "") -> Iterator[tuple[str, float]]:

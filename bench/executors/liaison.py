@@ -160,6 +160,7 @@ class _Liaison:
             one.files,
             {path: (digest, self._data[digest]) for path, digest in one.data.items()},
             self._settings.checkpoint_every,
+            min(self._settings.num_gpus or 1.0, 1.0),
         )
         self._flying[self._run.remote(task, self._keeper)] = one.ticket
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import os
 import pickle
 import platform
 import tarfile
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.config.limits import GPU_SHARE
 from bench.executors.interface import Files, answer
 from bench.records.layout import LAYOUT_FILE
 from core.errors import RUN_FAILED, UserError
@@ -38,6 +40,7 @@ class Assignment:
         files: those that the driver had when the job was submitted.
         data: file or folder of the driver's that the job reads -> hash, reference to it packed.
         every: seconds after which the keeper has what changed in the job's folder.
+        gpu_share: part of the memory of one GPU that the job may take, in (0, 1].
     """
 
     ticket: int
@@ -45,6 +48,7 @@ class Assignment:
     files: Files
     data: Mapping[str, tuple[str, Any]]
     every: float
+    gpu_share: float = 1.0
 
 
 class Keeper:
@@ -129,6 +133,7 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] 
         work, job, luggage = pickle.loads(task.pickled)
     except ImportError as error:
         return "raised", _without(error), {}, None
+    os.environ[GPU_SHARE] = repr(task.gpu_share)
     places = {path: _placed(path, *packed) for path, packed in task.data.items()}
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as name:
         folder, ended = Folder(Path(name)), threading.Event()

@@ -8,7 +8,8 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -24,6 +25,7 @@ from bench.executors.interface import (
 )
 from core.children import end_processes, wait_for_end
 from core.errors import INTERRUPTED
+from core.files import ROOT
 from core.processes import StopIsCtrlC, describe_end, end_with_parent, start_with_blocked
 from core.progress import Report, silent
 
@@ -62,17 +64,30 @@ class _Worker:
     ticket: int | None = None
 
 
+# What a run imports: seconds of each worker's time, if it were not forked from a process that has.
+IMPORTED_ONCE = ("lightning.pytorch", "bench.runs.fresh", "bench.search.jobs")
+
+
 class Pool:
-    """Worker processes, started when first needed and replaced when they die.
+    """Worker processes, started when first needed and replaced when they die. They are forked from
+    a server that has imported what runs need: not from this process, whose threads and GPU would
+    not survive it.
 
     Args:
         environments: one for each worker: what is set in ``os.environ`` before ``work`` is called
             for the first time, such as the GPU it may see.
+        imported: modules that the server imports, the first time that this process opens a pool.
     """
 
     def __init__(
-        self, work: Work, environments: Sequence[Mapping[str, str]], report: Report = silent
+        self,
+        work: Work,
+        environments: Sequence[Mapping[str, str]],
+        report: Report = silent,
+        imported: Sequence[str] = IMPORTED_ONCE,
     ) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(list(imported))
         self.slots = len(environments)
         self._work, self._environments, self._report = work, environments, report
         self._workers: list[_Worker] = []
@@ -98,11 +113,12 @@ class Pool:
     def _start(self) -> _Worker:
         taken = {worker.place for worker in self._workers}
         place = next(i for i in range(self.slots) if i not in taken)
-        context = multiprocessing.get_context("spawn")  # CUDA and threads do not survive a fork
-        ours, theirs = context.Pipe()
-        arguments = (theirs, self._work, dict(self._environments[place]))
-        process = context.Process(target=_serve, args=arguments, daemon=True)
-        start_with_blocked(process, signal.SIGINT)  # until it is able to handle Ctrl-C
+        ours, theirs = self._context.Pipe()
+        environment = dict(self._environments[place])
+        arguments = (theirs, self._work, environment, dict(os.environ))
+        process = self._context.Process(target=_serve, args=arguments, daemon=True)
+        with _for_the_server(self._environments[place]):
+            start_with_blocked(process, signal.SIGINT)  # until it is able to handle Ctrl-C
         theirs.close()  # or the end of the child would not close the pipe
         worker = _Worker(process, ours, place)
         self._workers.append(worker)
@@ -196,10 +212,38 @@ def _end_what_is_left(worker: _Worker) -> None:
         )
 
 
-def _serve(connection: Connection, work: Work, environment: dict[str, str]) -> None:
-    """Life of a worker: jobs until the pipe closes, Ctrl-C is passed on, or the parent is gone."""
+@contextmanager
+def _for_the_server(environment: Mapping[str, str]) -> Iterator[None]:
+    """What the server is started with, if this start is the first: it imports this checkout and
+    nothing from the working directory, and has the threads that a worker on a CPU has."""
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    changes = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(path)}
+    if "OMP_NUM_THREADS" in environment:
+        changes["OMP_NUM_THREADS"] = environment["OMP_NUM_THREADS"]
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _serve(
+    connection: Connection, work: Work, environment: dict[str, str], names: dict[str, str]
+) -> None:
+    """Life of a worker: jobs until the pipe closes, Ctrl-C is passed on, or the parent is gone.
+
+    Args:
+        environment: what is set here alone.
+        names: the environment of the process that opened the pool.
+    """
     os.setpgrp()  # Ctrl-C on the terminal is for the parent, which tells each worker once
-    os.environ.update(environment)
+    os.environ.clear()  # the server may be older than a change of it
+    os.environ.update({**names, **environment})
     end_with_parent()
     report = throttled(lambda *words: connection.send(("progress", words)))
     try:

@@ -166,4 +166,4 @@ def _read(content: bytes, package: str, by_later_python: bool) -> tuple[str, set
                 names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
         elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return source_text(tree, by_later_python=by_later_python, copied=False), names
+    return source_text(tree, by_later_python=by_later_python), names

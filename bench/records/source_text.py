@@ -9,8 +9,8 @@ f-strings are written as Python 3.11 writes them; everything else is left to ``a
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
+from typing import Any
 
 QUOTES = ("'", '"', '"""', "'''")  # in the order in which they are tried
 # Names that stand for strings until these are written. Private characters, which no program has.
@@ -18,40 +18,63 @@ _OPEN, _CLOSE = "\ue000", "\ue001"
 _CONDITION = f" if {_OPEN}c{_CLOSE} else {_OPEN}d{_CLOSE}"
 
 
-def source_text(tree: ast.AST, *, by_later_python: bool = False, copied: bool = True) -> str:
+def source_text(tree: ast.AST, *, by_later_python: bool = False) -> str:
     """A tree of code as text, as Python 3.11 writes it.
 
     Args:
         tree: what ``ast.parse`` gave, or a part of it.
-        copied: the tree is left as it is; a caller that needs it no more saves the copy.
         by_later_python: as Python 3.12 and 3.13 write it. Hashes that were made there before texts
             were made equal are of this text.
     """
     if not any(isinstance(node, ast.JoinedStr) for node in ast.walk(tree)):
         return ast.unparse(tree)
-    return _Writer(by_later_python).write(copy.deepcopy(tree) if copied else tree)
+    return _Writer(by_later_python).write(tree)
 
 
-class _Writer(ast.NodeTransformer):
-    """Puts names in the place of f-strings, writes the rest, and puts the strings back."""
+class _Writer:
+    """Puts names in the place of f-strings, writes the rest, and puts the strings back. The tree is
+    afterwards as it was: copying it would take longer than all else."""
 
     def __init__(self, by_later_python: bool, between_braces: bool = False) -> None:
         self.by_later_python, self.between_braces = by_later_python, between_braces
         self.strings: list[str] = []
+        self._before: list[tuple[ast.AST, str, Any]] = []  # node, its field, what stood there
 
     def write(self, tree: ast.AST) -> str:
-        text = ast.unparse(self.visit(tree))
+        try:
+            text = ast.unparse(self._written(tree))
+        finally:
+            for node, field, value in reversed(self._before):
+                setattr(node, field, value)
         for number, string in enumerate(self.strings):
             text = text.replace(f"{_OPEN}{number}{_CLOSE}", string)
         return text
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Name:
+    def _written(self, node: Any) -> Any:
+        """What stands for a node, or for what a field of a node holds beside nodes."""
+        if isinstance(node, ast.JoinedStr):
+            return self._joined(node)
+        if isinstance(node, ast.Constant):
+            return self._constant(node)
+        for field, value in ast.iter_fields(node) if isinstance(node, ast.AST) else ():
+            if isinstance(value, list):
+                written = [self._written(one) for one in value]
+                unchanged = all(a is b for a, b in zip(written, value, strict=True))
+            else:
+                written = self._written(value)
+                unchanged = written is value
+            if not unchanged:
+                self._before.append((node, field, value))
+                setattr(node, field, written)
+        return node
+
+    def _joined(self, node: ast.JoinedStr) -> ast.Name:
         parts = [(self._part(value), isinstance(value, ast.Constant)) for value in node.values]
         if self.between_braces and not self.by_later_python:
             parts = [("".join(text for text, _ in parts), False)]
         return self._name("f" + _quoted(parts, in_any_quotes=self.by_later_python))
 
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+    def _constant(self, node: ast.Constant) -> ast.expr:
         if not self.between_braces or self.by_later_python or not isinstance(node.value, str):
             return node
         return self._name(_quoted([(node.value, False)], in_any_quotes=False))

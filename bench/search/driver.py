@@ -57,7 +57,7 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
-        with open_executor(configurations, report, prepare=True) as executor:
+        with open_executor(configurations, report, _runs_asked_for(plan), prepare=True) as executor:
             contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
@@ -68,6 +68,13 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
                 exchange.take_in(store.root)
         found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]
     return SweepResult([one.result for one in contenders], [*itertools.chain(*found)])
+
+
+def _runs_asked_for(plan: Plan) -> int:
+    """Trials and final runs of all models, if every space has as many settings as there are
+    trials."""
+    sweep = plan.settings
+    return len(plan.entries) * (sweep.n_trials + sweep.seeds * sweep.data_seeds)
 
 
 @contextmanager

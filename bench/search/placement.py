@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import joblib
 
-from bench.config.limits import LARGEST_THREADS
+from bench.config.limits import GPU_SHARE, LARGEST_THREADS
 from bench.config.settings import Configuration
 from bench.config.source_files import names_file
 from bench.executors.interface import Executor
@@ -21,6 +21,8 @@ from bench.search.jobs import execute, served
 from bench.search.sharing import SharedRuns
 from core.errors import UserError
 from core.progress import Report
+
+FEW_AT_SMOKE = 10  # runs of a second or two; a pool is there after some five
 
 
 @contextmanager
@@ -84,7 +86,8 @@ def workers_at_once(configuration: Configuration, at_most: int | None = None) ->
     """Processes for the runs of a sweep; 0: they are made in this one, or on all of a cluster.
 
     Without a number it is one for each GPU, or each CPU core, that this process may use; and 0
-    where a cluster or the processes of each training take them, or where TPE would propose others.
+    where a cluster or the processes of each training take them, where TPE would propose others, or
+    where a few runs at smoke would have ended before a worker is there.
 
     Args:
         at_most: jobs that there are.
@@ -93,6 +96,8 @@ def workers_at_once(configuration: Configuration, at_most: int | None = None) ->
     if sweep.workers is not None:
         return min(sweep.workers, at_most or sweep.workers)
     if sweep.executor == "ray" or training.devices > 1 or sweep.sampler == "tpe":
+        return 0
+    if configuration.preset == "smoke" and (at_most or 0) < FEW_AT_SMOKE:
         return 0
     places = len(_gpus(configuration.device)) or joblib.cpu_count() // training.threads
     found = min(places, at_most or places, LARGEST_THREADS)
@@ -105,16 +110,22 @@ def _gpus(device: str) -> list[str]:
 
     if device == "cpu" or not torch.cuda.is_available():
         return []
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return listed.split(",") if listed else [str(i) for i in range(torch.cuda.device_count())]
+    count = torch.cuda.device_count()
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    # CUDA ends its list at the first name that it does not know.
+    return names[:count] or [str(number) for number in range(count)]
 
 
 def _shares(workers: int, device: str) -> list[dict[str, str]]:
-    """The environment of each worker: one thread, or one of the GPUs in turn."""
+    """The environment of each worker: one thread, or one of the GPUs in turn, with an equal part
+    of its memory where several workers have it."""
     if not (gpus := _gpus(device)):
         return [{"OMP_NUM_THREADS": "1"}] * workers
-    in_turn = itertools.islice(itertools.cycle(gpus), workers)
-    return [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in in_turn]
+    in_turn = list(itertools.islice(itertools.cycle(gpus), workers))
+    return [
+        {"CUDA_VISIBLE_DEVICES": gpu, GPU_SHARE: repr(1 / in_turn.count(gpu))} for gpu in in_turn
+    ]
 
 
 @contextmanager

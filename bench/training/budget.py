@@ -89,6 +89,7 @@ def find_width(configuration: Configuration, asked: Asked) -> Sized:
     prepare_data(configuration, silent)
     size_at = _counter(configuration, build_task(configuration), asked)
     step = _step_of_widths(configuration, size_at)
+    # Only these two are compared: sizes grow with the width, so all others are further away.
     below, above = _neighbours(size_at, step, asked.amount)
     near = [one for one in (below, above) if one is not None]
     best = min(near, key=lambda one: abs(one.size - asked.amount), default=None)
@@ -177,6 +178,7 @@ def _step_of_widths(configuration: Configuration, size_at: SizeAt) -> int:
     """The smallest step whose multiples are all valid: of heads, say, or of pairs in each head."""
     heads = _heads(configuration)
     for step in sorted({*STEPS, *(heads * step for step in STEPS)}):
+        # Looked for from the configured width on.
         first = max(1, -(-int(configuration.models["width"] or 64) // step))
         if all(size_at((first + more) * step) is not None for more in range(TRIED_IN_A_ROW)):
             return step
@@ -197,6 +199,7 @@ def _neighbours(size_at: SizeAt, step: int, amount: int) -> tuple[Sized | None, 
             multiple += direction
         return None
 
+    # Doubling, then bisection: some twenty models on "meta" instead of one for each width.
     low, high = 0, 1  # multiples: less than the amount, and as much
     while high * step <= LARGEST_WIDTH:
         sized = valid(high, 1, 2 * high)
@@ -210,4 +213,5 @@ def _neighbours(size_at: SizeAt, step: int, amount: int) -> tuple[Sized | None, 
             high = middle
         else:
             low = sized.width // step
+    # Downwards from below and upwards from above, past widths that the model refuses.
     return valid(low, -1, 0), valid(high, 1, 2 * LARGEST_WIDTH)

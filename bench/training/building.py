@@ -21,7 +21,7 @@ from bench.config.external import (
     refuse_other_sequences,
     refuse_what_is_missing,
 )
-from bench.config.limits import memory_here
+from bench.config.limits import gpu_share, memory_here
 from bench.config.network import note_if_offline
 from bench.config.outside_tasks import refuse_missing_settings
 from bench.config.settings import Configuration
@@ -198,6 +198,7 @@ def _seeded(
     """A model made with all generators at the seed of initial weights that ``seed`` gives."""
     with kept_settings():
         load_subclass(models["_target_"], "models")  # a package may draw as it is imported
+    # A seed of its own, so that weights do not draw the numbers of dropout or batches.
     seed_of_weights = derive_seed(seed, "initial weights")
     seed_generators(seed_of_weights, device)
     model: nn.Module = _construct(models, "models", *positional)
@@ -242,13 +243,17 @@ def check_fits(
         with kept_random_state(torch.device("cpu")), torch.device("meta"):
             by_size: dict[int, list[nn.Parameter]] = defaultdict(list)
             for parameter in build().parameters():
+                # Numbers of one size together: models may mix float32 and other types.
                 by_size[parameter.element_size()].append(parameter)
             weights = sum(size * count_numbers(same) for size, same in by_size.items())
     except Exception:  # it is refused, or looks at values: building it says why
         return
     held = copies * weights
     on_gpu = device.type == "cuda"
-    memory = torch.cuda.get_device_properties(device).total_memory if on_gpu else memory_here()
+    if on_gpu:
+        memory = int(torch.cuda.get_device_properties(device).total_memory * gpu_share())
+    else:
+        memory = memory_here()
     if held > memory:
         training = (
             f", and training holds {held / 2**30:,.1f} GiB with their gradients and moments"

@@ -33,6 +33,7 @@ def compiled(loss: Loss, device: torch.device) -> Loss:
     compiled before is forgotten: other trainings would count among the shapes of this one.
     """
     torch._dynamo.reset()
+    # The compiler's own generator would draw other masks than the loss alone.
     options: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
     if device.type == "cpu":  # two programs or three: a pool of processes takes longer to start
         options["compile_threads"] = 1
@@ -112,6 +113,8 @@ def with_padded_batches(task: Task, multiple: int) -> Task:
 
 def _padded(batch: Batch, multiple: int, longest: int) -> Batch:
     length = batch.inputs.shape[1]
+    # To the next multiple, but no longer than the task's longest sequence: tables of positions end
+    # there.
     more = min(length + -length % multiple, longest) - length
     if more <= 0:
         return batch
@@ -123,5 +126,6 @@ def _padded(batch: Batch, multiple: int, longest: int) -> Batch:
         )
     last = batch.inputs[:, -1:].expand(-1, more, *batch.inputs.shape[2:])  # as padded as it was
     inputs = torch.cat([batch.inputs, last], 1)
+    # Targets that are not asked leave the mean of the loss as it is.
     targets = functional.pad(batch.targets, (0, more), value=IGNORED)
     return Batch(inputs, targets, batch.tokens, batch.extras)

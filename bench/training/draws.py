@@ -32,6 +32,7 @@ def no_python_draws() -> Iterator[None]:
         NotStackable: they drew from ``random`` or NumPy's global generator, which gives one number
             to all of them, where each has its own alone.
     """
+    # Seeded twice: if nothing was drawn inside, the next numbers are the first again.
     seed_python_generators(0)
     first = next_python_draws()
     seed_python_generators(0)
@@ -89,6 +90,7 @@ class AsAlone(TorchFunctionMode):
         generators = self.generators
         if generators is None:
             return draw(None)
+        # A Function with a rule for vmap: inside, a draw has one shape, outside one for all models.
         drawn: Tensor = _Drawn.apply(self.place, lambda: torch.stack([*map(draw, generators)]))
         return drawn
 
@@ -177,12 +179,14 @@ def _lstm_layer(
     *biases: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Outputs (time, batch, cells) of inputs (time, batch, channels), and the last cells."""
+    # Products with inputs for all positions at once; only those with the last output are in turn.
     driven = functional.linear(inputs, from_input)
     for bias in biases:
         driven = driven + bias
     outputs = []
     for drive in driven.unbind(0):
         gates = drive + output @ from_output.mT
+        # torch's order: i, f, g, o.
         enter, forget, new, leave = gates.chunk(4, -1)
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
         output = torch.sigmoid(leave) * torch.tanh(cell)

@@ -43,6 +43,7 @@ def typical_batch(task: Task, seed: int, size: int, steps: int) -> Batch:
     attention more on one of a long batch. Batches of sequences of one length differ in it.
     """
     first = task.training_batch(seed, 0, size)
+    # No padding: all batches cost the same, and one stands for them.
     if _useful(first) == 1:
         return first
     batches = [
@@ -52,6 +53,7 @@ def typical_batch(task: Task, seed: int, size: int, steps: int) -> Batch:
     share, length = _useful(*batches), _length(*batches)
 
     def unlike(batch: Batch) -> float:
+        # By factors: half and twice the mean are equally far from it.
         return abs(log(_useful(batch) / share)) + abs(log(_length(batch) / length))
 
     return min(batches, key=unlike)
@@ -85,6 +87,7 @@ def _lstm(passes: int, input_shape: Any, *weights: Any, **_: Any) -> int:
     CPU they come first; on a GPU as one list with the biases."""
     first = weights[:2] if isinstance(weights[0], torch.Size) else weights[0]
     matrices = (shape for shape in first if len(shape) == 2)
+    # 2 for multiply and add, times positions, times entries of the two matrices.
     return 2 * passes * prod(input_shape[:-1]) * sum(map(prod, matrices))
 
 
@@ -115,6 +118,7 @@ def _attention_backward(*shapes: Any, **_: Any) -> int:
 
 def _linear_cross_entropy(input_shape: Any, matrix: Any, *_: Any, **__: Any) -> int:
     """Scores, and already the gradients of both factors: three products of one size."""
+    # One product forward, two for gradients; each batch · width · vocabulary multiply-adds.
     return 3 * 2 * prod(input_shape) * matrix[0]
 
 

@@ -121,8 +121,10 @@ class TrainingModule(LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> None:
         self.optimizer.zero_grad()
         loss = self._backward(batch)
+        # Sums, not means: each part was weighed by its share of the targets.
         self.ranks.add_up([loss, *(p.grad for p in self.model.parameters() if p.grad is not None)])
         self.pending.append(loss)
+        # After the sum: the norm is that of the whole batch.
         if self.settings.gradient_clip:
             self.clip_gradients(
                 self.optimizer,
@@ -143,6 +145,7 @@ class TrainingModule(LightningModule):
         own = batch.rows(*self.ranks.share(len(batch.inputs)))
         if not len(own.inputs):  # the last batch of an epoch may have fewer sequences than ranks
             for parameter in self.model.parameters():
+                # Every process takes part in every sum, also with nothing to add.
                 parameter.grad = torch.zeros_like(parameter)
             return torch.zeros((), device=own.inputs.device)
         size = self.settings.micro_batch_size or len(own.inputs)
@@ -201,6 +204,7 @@ class TrainingModule(LightningModule):
         self.record.validation_losses.append(loss)
         keep = self.settings.select == "best_validation"
         if keep and (self.best is None or loss < self.best[0]):
+            # A copy: later steps change weights in place.
             weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
             self.best = (loss, self.step, weights)
 
@@ -228,6 +232,7 @@ class TrainingModule(LightningModule):
         device = next(self.model.parameters()).device
         try:
             content = io.BytesIO(read_sealed(self.checkpoint))
+            # Numbers alone: nothing that a file holds is run.
             state = torch.load(content, map_location=device, weights_only=True)
         except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
             if not self.ranks.rank:

@@ -29,6 +29,7 @@ def peak_memory(device: torch.device) -> Iterator[Peak]:
         result.peak = torch.cuda.max_memory_allocated(device)
         return
     with suppress(OSError):  # the peak is then that of the whole process, which is still a bound
+        # 5 sets the highest resident size back to the present one (proc(5)).
         (system / "clear_refs").write_text("5")
     yield result
     with suppress(OSError):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from bench.config.limits import gpu_share
 from core.errors import UserError
 
 
@@ -49,6 +50,9 @@ def set_numerics(threads: int) -> None:
     # And for kernels, which read it as they compile: three products in TF32 are float32 but for its
     # last bits. "ieee" compiles four times as long, which is minutes before a first step.
     os.environ["TRITON_F32_DEFAULT"] = "tf32x3"
+    if (share := gpu_share()) < 1 and torch.cuda.is_available():
+        # One run that wants too much is then a row that is out of memory, and its neighbours go on.
+        torch.cuda.set_per_process_memory_fraction(share)
 
 
 @contextmanager
@@ -64,6 +68,7 @@ def kept_settings() -> Iterator[dict[str, Any]]:
         yield changed
     finally:
         for name, setting in SETTINGS.items():
+            # Read after the work: whoever set it, and in whichever way.
             if (value := setting.read()) != before[name]:
                 changed[name] = value
                 setting.set(before[name])

@@ -28,9 +28,12 @@ def learning_rate_at(settings: TrainingSettings, total_steps: int) -> Callable[[
 
     def rate(step: int) -> float:
         if step < warmup:
+            # Step 0 has the initial rate itself, as in both released codes (0, and 1e-6 of
+            # RegBench).
             return settings.initial_lr + (peak - settings.initial_lr) * step / warmup
         if settings.schedule == "constant":
             return peak
+        # The released RegBench schedule does not subtract its warm-up.
         start = warmup if settings.schedule == "cosine_after_warmup" else 0
         progress = (step - start) / max(1, total_steps - start)
         if settings.schedule == "linear":
@@ -62,6 +65,8 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim
         if not parameter.requires_grad:
             continue
         own = by_parameter.get(parameter, {})
+        # Matrices decay, while biases, gains and scalars of heads do not, as in nanoGPT; "all" is
+        # RegBench's rule.
         decays = settings.weight_decay_on == "all" or parameter.ndim >= 2
         decay = own.get("weight_decay", settings.weight_decay if decays else 0.0)
         groups.setdefault((decay, own.get("maximum_lr", math.inf)), []).append(parameter)

@@ -47,11 +47,13 @@ class Ranks:
 
     def share(self, sequences: int) -> tuple[int, int]:
         """First and last + 1 of the sequences of a batch that are this process's own."""
+        # Shares that differ by one sequence at most, and none twice.
         return sequences * self.rank // self.size, sequences * (self.rank + 1) // self.size
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor, in place, by its sum over all processes."""
         if self.size > 1:
+            # All sums are under way before the first is waited for.
             for waiting in [distributed.all_reduce(t, async_op=True) for t in tensors]:
                 waiting.wait()
 

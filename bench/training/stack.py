@@ -154,12 +154,14 @@ class _StackedAdamW(torch.optim.Optimizer):
                 sizes = [-group["lr"] / correction for group in groups]
                 factors[key] = parameter.new_tensor(kept), parameter.new_tensor(sizes)
             own = [-1, *[1] * (parameter.ndim - 1)]
+            # (members, 1, …): one factor for each member.
             keep, size = (factor.view(own) for factor in factors[key])
             gradient, (first, second) = parameter.grad, stack.moments[name]
             assert gradient is not None
             parameter.mul_(keep)
             first.lerp_(gradient, 1 - beta1)
             second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+            # In PyTorch's order: √(v / (1 − β₂ᵗ)) + ε.
             root = (second.sqrt() / (1 - beta2**step) ** 0.5).add_(groups[0]["eps"])
             parameter.add_((first / root).mul_(size))
 
@@ -209,6 +211,7 @@ class _Stack(LightningModule):
             own = [model[name] for model in models]
             stacked = torch.stack([p.detach() for p in own])
             for p, part in zip(own, stacked.unbind(0), strict=True):
+                # The member's own tensor is a part of the stack from here on.
                 p.data = part
             self.parameters_of_all[name] = stacked.requires_grad_(parameter.requires_grad)
             if not parameter.requires_grad:
@@ -347,6 +350,7 @@ class _Stack(LightningModule):
             tolerance = TOLERANCES.get(alone[0].dtype, TOLERANCE_IN_HALF_PRECISION)
             if module.settings.precision != "float32":
                 tolerance = TOLERANCE_IN_HALF_PRECISION
+            # ``not <=``: NaN is a difference too.
             if math.isfinite(length) and not apart <= tolerance**2 * length:
                 raise NotStackable(f"its gradient differs from that alone by {apart**0.5:.3g}")
         self.checked = True
@@ -357,6 +361,7 @@ class _Stack(LightningModule):
         if not bound:
             return
         norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()])
+        # 1e-6 as in ``clip_grad_norm_``.
         factor = (bound / (norms.norm(dim=0) + 1e-6)).clamp(max=1.0)
         for gradient in gradients.values():
             gradient.mul_(factor.view(-1, *[1] * (gradient.ndim - 1)))

@@ -38,6 +38,7 @@ def shared_names(state: Mapping[str, Tensor]) -> dict[str, str]:
     second: dict[str, str] = {}
     for name, tensor in state.items():
         place = (
+            # Which memory it is, whoever holds it.
             tensor.untyped_storage()._cdata,
             tensor.storage_offset(),
             tensor.dtype,
@@ -147,6 +148,7 @@ def on_meta(model: nn.Module) -> nn.Module:
     name a parameter of its own there, unlike on every other device."""
     names: dict[Tensor, list[str]] = defaultdict(list)
     for name, parameter in model.named_parameters(remove_duplicate=False):
+        # Tensors are hashed by identity: names of one parameter meet in one list.
         names[parameter].append(name)
     model.to("meta")
     for first, *others in names.values():
@@ -164,6 +166,7 @@ def count_numbers(parameters: Iterable[Tensor]) -> int:
     for parameter in parameters:
         by_memory[parameter.untyped_storage()._cdata].append(parameter)
     total = 0
+    # Only tensors that may overlap are counted place by place, which takes memory.
     for tensors in by_memory.values():
         if any(map(_repeats, tensors)) or _meet(tensors):
             total += torch.cat([_places(tensor) for tensor in tensors]).unique().numel()
@@ -283,6 +286,7 @@ def _meet(tensors: list[Tensor]) -> bool:
     """Whether any two tensors of one memory have a place in common."""
     if len(tensors) < 2:
         return False
+    # Ranges that do not touch need no look at single places.
     ranges = sorted(_range(tensor) for tensor in tensors if tensor.numel())
     if all(before[1] <= after[0] for before, after in pairwise(ranges)):
         return False

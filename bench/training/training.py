@@ -38,6 +38,7 @@ class TrainingReport:
 
     def final_loss(self) -> float:
         """Mean training loss over the last tenth of the steps."""
+        # A tenth of the points, each of which is a mean over some steps already.
         tail = max(1, len(self.losses) // 10)
         return sum(self.losses[-tail:]) / tail
 

@@ -63,6 +63,7 @@ class DisentangledAttention(nn.Module):
             normal = torch.randn(rows, width)
             if embeddings == "gaussian":
                 return normal / math.sqrt(width)
+            # Q of a Gaussian matrix: orthonormal rows in random directions.
             orthonormal: Tensor = torch.linalg.qr(normal.T).Q
             return orthonormal.T.contiguous()
 
@@ -82,6 +83,8 @@ class DisentangledAttention(nn.Module):
         """Logits of int64 inputs (batch, time), and who looks where."""
         time = inputs.shape[1]
         first = causal_softmax(self.position_scores()[:time, :time])
+        # Layer 1 leaves Σ_r first[s, r] R e_{z_r} at s, and the score of layer 2 is linear in that:
+        # all pairs of tokens (batch, t, r) first, then their mean over r.
         pairs = self.token_scores()[inputs[:, :, None], inputs[:, None, :]]
         second = causal_softmax(pairs @ first.T)
         return Attended(second @ self.output_scores()[inputs], first, second)

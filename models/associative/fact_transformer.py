@@ -58,7 +58,7 @@ class FactTransformer(nn.Module):
             return torch.randn(*shape) * variance**0.5
 
         def uniform(*shape: int, inputs: int) -> nn.Parameter:
-            drawn = torch.rand(*shape) * 2 - 1
+            drawn = torch.rand(*shape) * 2 - 1  # m = 0 has an empty matrix
             return nn.Parameter(drawn / max(inputs, 1) ** 0.5)
 
         self.register_buffer("embedding", normal(vocabulary, width, variance=1 / width))
@@ -85,6 +85,7 @@ class FactTransformer(nn.Module):
         keys = torch.einsum("vd,hde->hve", self.embedding, self.key)
         query = torch.einsum("d,hde->he", self.embedding[last], self.query)
         scores = torch.einsum("hve,he->vh", keys, query) * scale
+        # (vocabulary, heads); the maximum cancels in the quotient.
         weights = (scores - scores.amax(0)).exp()
         values = torch.einsum("vd,hde->vhe", self.embedding, self.value)
         numerator = torch.tensordot(counts, weights[..., None] * values, 1)  # (batch, heads, d_h)

@@ -31,6 +31,7 @@ class Learnable(Matrix):
         layer_norm: bool = False,
     ) -> None:
         super().__init__(tokens, dimension, classes, generators, layer_norm)
+        # Buffers of the parent: a parameter takes such a name only once it is free.
         fixed = self.embedding, self.readout
         del self.embedding, self.readout
         self.embedding, self.readout = (nn.Parameter(x) for x in fixed)

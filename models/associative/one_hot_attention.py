@@ -33,4 +33,5 @@ class OneHotAttention(nn.Module):
     def forward(self, counts: Tensor, last: int) -> Tensor:
         """Logits (batch, answers) of how often each token is in each sequence (batch, vocabulary),
         where every sequence ends in the token ``last``."""
+        # Every sequence ends in ``last``, so only this row of A acts, and has a gradient.
         return (counts * self.attention[last]) @ self.value

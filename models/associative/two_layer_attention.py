@@ -58,6 +58,7 @@ class TwoLayerAttention(nn.Module):
         self.register_buffer("tokens", torch.randn(vocabulary, width))
         self.register_buffer("positions", torch.randn(length, width))
         self.register_buffer("readout", _linear(vocabulary, width))
+        # W_O¹ W_V¹: both stay random, so only their product acts.
         self.register_buffer("moved", _linear(width, width) @ _linear(width, width))
         self.register_buffer("value_2", _linear(width, width))
         self.output_2 = nn.Parameter(_linear(width, width))
@@ -72,6 +73,7 @@ class TwoLayerAttention(nn.Module):
     def attend(self, inputs: Tensor) -> Attended:
         """Logits of int64 inputs (batch, time), and who looks where."""
         hidden = self.tokens[inputs] + self.positions[: inputs.shape[1]]
+        # x_tᵀ W_K x_s, with W_Q = 1.
         first = causal_softmax(hidden @ self.key_1 @ hidden.mT / math.sqrt(hidden.shape[-1]))
         hidden = hidden + first @ hidden @ self.moved.T
         second = causal_softmax(hidden @ self.key_2 @ hidden.mT / math.sqrt(hidden.shape[-1]))

@@ -73,8 +73,10 @@ def attend(
     wide = torch.promote_types(queries.dtype, torch.float32)
     with torch.autocast(queries.device.type, enabled=False):
         q, k, v = (x.to(wide).flatten(0, 1).contiguous() for x in (queries, keys, values))
+        # Masks of a head lie end to end: where the last chunk's end is their number.
         *_, last = _chunks(1, q.shape[1], k.shape[1], causal)
         masks = kept((len(q), last.masks.stop), dropout)
+        # The values instead of each weight that is kept: fewer numbers to scale.
         read = _Attend.apply(q * scale, k, v * scale_of_kept(dropout), masks, causal)
     return read.unflatten(0, queries.shape[:2]).to(queries.dtype)
 
@@ -112,6 +114,7 @@ def _attend_backward(
     mean = -(gradient * read).sum(-1, keepdim=True)
     for chunk, weights, mask, d_scores in _weights(queries, keys, masks, causal):
         heads, rows, seen = chunk.heads, chunk.queries, chunk.keys
+        # From here on ``mask`` holds m p, in the buffer that it was given.
         used = mask.mul_(weights)
         d_values[heads, seen].baddbmm_(used.mT, gradient[heads, rows])
         torch.bmm(gradient[heads, rows], values[heads, seen].mT, out=d_scores)
@@ -199,6 +202,7 @@ _attend_backward.register_fake(
 
 
 @register_flop_formula(torch.ops.models.attend)
+# PyTorch's formulas count (batch, heads, time, width); heads come first here.
 def _flops(queries: Any, keys: Any, values: Any, *_: Any, **__: Any) -> int:
     return sdpa_flop_count(*((1, *shape) for shape in (queries, keys, values)))
 
@@ -223,6 +227,7 @@ def _weights(
         mask = masks[chunk.heads, chunk.masks].unflatten(1, (-1, chunk.keys.stop))
         scores, floats, spare = (buffer[: mask.numel()].view(mask.shape) for buffer in buffers)
         torch.bmm(queries[chunk.heads, chunk.queries], keys[chunk.heads, chunk.keys].mT, out=scores)
+        # Only the last of these keys, as many as queries, can be later than a query.
         if causal:
             rows = scores.shape[1]
             scores[:, :, chunk.queries.start :].add_(future[:rows, :rows])

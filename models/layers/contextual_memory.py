@@ -64,6 +64,7 @@ def read_past(queries: Tensor, keys: Tensor, values: Tensor, dropout: float) -> 
     read = attend(
         queries[:, :, 1:], keys[:, :, :-1], values, causal=True, dropout=dropout, scale=1.0
     )
+    # Padded as (batch, time, heads, width), in which heads are joined next: one copy, not two.
     return functional.pad(read.transpose(1, 2), (0, 0, 0, 0, 1, 0)).transpose(1, 2)
 
 
@@ -72,6 +73,7 @@ def read_past_reference(queries: Tensor, keys: Tensor, values: Tensor, dropout: 
     time = queries.shape[2]
     if time == 1:
         return torch.zeros_like(queries)
+    # (time, time − 1), true where s < t.
     earlier = torch.ones(time, time - 1, dtype=torch.bool, device=queries.device).tril(-1)
     scores = queries @ keys[:, :, :-1].transpose(2, 3)
     weights = torch.softmax(scores[:, :, 1:].masked_fill(~earlier[1:], -torch.inf), dim=-1)

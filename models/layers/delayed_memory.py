@@ -112,6 +112,8 @@ class LeakyKeys(nn.Module):
         decay = LEAK_GAIN * self.leak.abs()
         averages = leaky_average(projected, decay)
         if state is not None:
+            # (heads, time, 1): what is left of the state's average, λ at the first position after
+            # it.
             ages = torch.arange(1, projected.shape[2] + 1, device=decay.device, dtype=decay.dtype)
             kept = torch.exp(-decay[:, None] * ages).unsqueeze(-1)
             averages = averages + kept * state.average.unsqueeze(2)
@@ -157,7 +159,7 @@ class Bandwidth(nn.Module):
         """Numbers of visible pairs (time,), each at least 1 -> β, (heads, time, 1)."""
         if not self.adaptive:
             half = (CONSTANT_GAIN * self.bandwidth).clamp(max=LARGEST_HALF)
-            return torch.exp(2 * half)[:, None, None].expand(-1, len(pairs), 1)
+            return torch.exp(2 * half)[:, None, None].expand(-1, len(pairs), 1)  # (heads, time, 1)
         slope, offset = (
             torch.exp(theta.clamp(max=LARGEST_LOG_BANDWIDTH))
             for theta in (self.log_slope, self.log_offset)
@@ -208,6 +210,7 @@ class ContextualMemory(nn.Module, ABC):
         keys = unit(averages)
         values = self._values(for_values[:, :, :-1], for_values[:, :, 1:])
         read = self._scaled(self._read(keys, values, delay).to(hidden.dtype))
+        # What the position after the last one will not see is not kept.
         first, _ = self.visible(hidden.shape[1], delay)
         last = MemoryState(
             key, for_values[:, :, -1], keys[:, :, first:-1], values[:, :, first:].to(keys.dtype)
@@ -246,6 +249,7 @@ class ContextualMemory(nn.Module, ABC):
         time = hidden.shape[1]
         keys = unit(self.key_extractor(hidden, self._project(hidden)[0])[0])
         first, last = self.visible(time - 1, delay)
+        # An empty softmax has no weights; any β will do.
         bandwidth = self.bandwidth(torch.tensor([max(last - first, 1)], device=keys.device))
         scores = (bandwidth * keys[:, :, -1:] * keys[:, :, first:last]).sum(-1)
         return functional.pad(scores.softmax(-1), (first, time - last))
@@ -261,6 +265,7 @@ class ContextualMemory(nn.Module, ABC):
         return unit(torch.lerp(following, current, mixing))
 
     def _scaled(self, read: Tensor) -> Tensor:
+        # Not ``abs``, whose gradient at the start, θ = 0, is 0.
         theta = torch.where(self.value_scale < 0, -self.value_scale, self.value_scale)
         return torch.exp(theta.clamp(max=LARGEST_LOG_VALUE))[:, None, None].to(read.dtype) * read
 
@@ -272,15 +277,18 @@ class LongTermMemory(ContextualMemory):
     """Pairs s <= t − delay: plain causal attention after a shift by the delay."""
 
     def visible(self, position: int, delay: int) -> tuple[int, int]:
+        """All pairs up to position − delay: (0, position − delay + 1)."""
         return 0, max(position - delay + 1, 0)
 
     def vectors_after(self, positions: int) -> int:
+        """Keys and values of all positions, an average and a pending value."""
         return 2 * positions + 2
 
     def _read(self, keys: Tensor, values: Tensor, delay: int) -> Tensor:
         stored = keys.shape[2] - delay
         if stored < 1:
             return torch.zeros_like(keys)
+        # Position ``delay`` is the first to see a pair, and each one after it sees one more.
         pairs = torch.arange(1, stored + 1, device=keys.device)
         read = functional.scaled_dot_product_attention(
             keys[:, :, delay:] * self.bandwidth(pairs),
@@ -305,15 +313,20 @@ class ShortTermMemory(ContextualMemory):
         self.window = window
 
     def visible(self, position: int, delay: int) -> tuple[int, int]:
+        """The last ``window`` pairs before the position, or all of them; the delay does not
+        count."""
         return max(position - (self.window or position), 0), position
 
     def vectors_after(self, positions: int) -> int:
+        """Keys and values of the window, an average and a pending value."""
         return 2 * min(positions, self.window or positions) + 2
 
     def _read(self, keys: Tensor, values: Tensor, delay: int) -> Tensor:
         time = keys.shape[2]
         if time == 1:
             return torch.zeros_like(keys)
+        # t pairs before t, up to the window; at t = 0, whose reading is dropped, β wants at least
+        # 1.
         pairs = torch.arange(time, device=keys.device).clamp(1, self.window)
         queries, dropout = keys * self.bandwidth(pairs), self._attention_dropout()
         if self.window is None:

@@ -38,11 +38,13 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
 def kept(shape: tuple[int, ...], probability: float) -> Tensor:
     """Masks, uint8 of ``shape`` on the CPU: 1 with probability 1 - ``probability``, else 0."""
+    # int16 starts at −2¹⁵: the levels below this threshold are those dropped.
     threshold = _levels_dropped(probability) - LEVELS // 2
     total = math.prod(shape)
     parts = []
     for start in range(0, max(1, total), AT_ONCE):
         size = min(AT_ONCE, total - start)
+        # The bound is exclusive: of 2⁶⁴ numbers the largest is never drawn.
         words = torch.randint(-(2**63), 2**63 - 1, (math.ceil(size / 4),))
         parts.append(words.view(torch.int16).ge_(threshold)[:size].to(torch.uint8))
     return torch.cat(parts).view(shape)

@@ -27,6 +27,7 @@ def groups(keys: Tensor, there: Tensor) -> Tensor:
     bits = (keys.detach() + 0.0).contiguous().view(BITS[keys.element_size()])  # -0.0 equals 0.0
     flat = bits.reshape(-1, size).long()
     table = torch.arange(len(flat), device=keys.device) // rows
+    # Table and padding come first, so that rows of other tables, or not there, differ.
     marked = torch.cat((table[:, None], there.reshape(-1, 1), flat), 1)
     _, inverse = torch.unique(marked, dim=0, return_inverse=True)
     return inverse.reshape(there.shape)

@@ -89,6 +89,7 @@ class _LeakyAverage(torch.autograd.Function):
                 products = delta[:, :, :-1] * averages[:, :, 1:]
             else:
                 products = delta[:, :, 1:] * averages[:, :, :-1]
+            # dλ/d(decay) = −λ
             decay_gradient = -torch.exp(-decay) * products.sum((0, 2)).sum(-1)
         return delta, decay_gradient, None
 
@@ -118,6 +119,7 @@ def _scan(x: Tensor, decay: Tensor, backwards: bool) -> Tensor:
     """
     batch, time, channels = x.shape
     chunk = min(CHUNK, time)
+    # Zeros after the end; run backwards they come first, and pass on nothing.
     averages = x.new_zeros(batch, time + -time % chunk, channels)
     averages[:, :time] = x
     averages = averages.view(batch, -1, chunk, channels)
@@ -127,6 +129,7 @@ def _scan(x: Tensor, decay: Tensor, backwards: bool) -> Tensor:
         averages[:, :, current].addcmul_(averages[:, :, previous], factor)
     if averages.shape[1] > 1:
         carry = _scan(averages[:, :, order[-1]], decay * chunk, backwards)[:, :, None]
+        # A position n steps into a chunk has λⁿ of the average that the chunk before handed on.
         distance = torch.arange(1, chunk + 1, device=x.device, dtype=x.dtype)
         powers = torch.exp(-decay * distance[:, None])
         if backwards:

@@ -52,6 +52,8 @@ def recurrence_step(
         if own.log_decays is not None:
             by_row = own.log_decays if own.log_decays.dim() == 3 else own.log_decays.unsqueeze(-1)
             kept = by_row.exp().unsqueeze(-1) * state
+        # The delta rule corrects against the decayed memory, RWKV-7 erases from the one before the
+        # decay: Gated DeltaNet is its form with a strength α β instead of β.
         if own.strengths is not None:
             values = own.strengths.unsqueeze(-1) * (values - _read(kept, own.keys))
         if own.rank_one is not None:
@@ -105,6 +107,7 @@ def linear_recurrence(
     with torch.autocast(queries.device.type, enabled=False):
         own, queries = writes.each(_wide), _wide(queries)
         state = None if state is None else _wide(state)
+        # Whoever sets a chunk asks for this form, not for a kernel.
         if chunk is None and fit(queries, own):
             outputs, state = by_kernel(queries, own, state)
         else:
@@ -182,12 +185,14 @@ def _positions_abreast(writes: Writes, length: int, chunk: int | None) -> int:
 
 def _cut(x: Tensor, chunk: int) -> Tensor:
     """(batch, time, heads, width), with zeros after it: positions that do nothing."""
+    # A log decay of 0 keeps all, and k = v = 0 write nothing: the last memory is right too.
     filled = functional.pad(x, (0, 0, 0, 0, 0, -x.shape[1] % chunk))
     return filled.unflatten(1, (-1, chunk)).permute(1, 0, 3, 2, 4).contiguous()
 
 
 def _decay(writes: Writes, chunk: int) -> Decay:
     if writes.log_decays is None:
+        # e⁰ for every position, in one chunk that all others broadcast.
         return HeadDecay(writes.values.new_zeros(1, 1, 1, chunk, 1))
     if writes.log_decays.dim() == 4:
         return ChannelDecay(_cut(writes.log_decays, chunk))
@@ -198,6 +203,7 @@ def _by_delta_rule(
     decay: Decay, q: Tensor, k: Tensor, v: Tensor, strengths: Tensor
 ) -> _Corrections:
     """x_i = β_i (v_i − what k_i reads before the write of i), written at k_i."""
+    # What the reader reads is added, so it carries −β: β v + (−β k)ᵀ S.
     correcting = Reader(-strengths * k)
     (scores,), (own,) = decay.scores([Reader(q), correcting], [k])
     known, by_memory = _solve(own, strengths * v, decay.from_the_start(correcting))
@@ -219,6 +225,7 @@ def _solve(own: Tensor, known: Tensor, by_memory: Tensor) -> tuple[Tensor, Tenso
     """X₀ and W of X = known + by_memory S + own X, in which own counts below its diagonal."""
     batch = torch.broadcast_shapes(known.shape[:-2], by_memory.shape[:-2])
     sides = [side.expand(*batch, *side.shape[-2:]) for side in (known, by_memory)]
+    # Substitution in (1 − own) X = known + by_memory S, for both right sides at once.
     solved = torch.linalg.solve_triangular(
         -own, torch.cat(sides, -1), upper=False, unitriangular=True
     )

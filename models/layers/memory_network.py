@@ -62,7 +62,9 @@ def surprise(
     for layer in weights[1:]:
         inputs.append(getattr(functional, activation)(outputs[-1]))
         outputs.append(inputs[-1] @ layer.mT)
+    # The loss is ‖·‖² without ½ (equation 12), hence the 2.
     errors = [2 * (outputs[-1] - values)]
+    # From the last layer to the second; the slopes are those of the layer before.
     for layer, preceding in zip(weights[:0:-1], outputs[-2::-1], strict=True):
         errors.append((errors[-1] @ layer) * _slope(preceding, activation))
     return list(zip(inputs, reversed(errors), strict=True))
@@ -85,5 +87,6 @@ def _slope(x: Tensor, activation: Activation) -> Tensor:
     if activation == "silu":
         sigmoid = torch.sigmoid(x)
         return sigmoid * (1 + x * (1 - sigmoid))
+    # Of the exact GELU, x Φ(x); MLPs in the residual wrapper have the tanh form.
     density = torch.exp(-0.5 * x.square()) / math.sqrt(2 * math.pi)
     return torch.special.ndtr(x) + x * density

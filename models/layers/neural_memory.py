@@ -176,6 +176,7 @@ def scan_memory(
         parts.append((whole, writes.time))
         shares = [*shares, *_shares(writes.between(whole, writes.time), 1)]
     for (start, end), share in zip(parts, shares, strict=True):
+        # An open chunk changes no weights yet: without a question there is nothing to do.
         if end > whole and queries is None:
             break
         part = writes.between(start, end)
@@ -295,13 +296,15 @@ def _linear_scan(factors: Tensor, inputs: Tensor) -> Tensor:
 def _shares(writes: Writes, chunks: int) -> list[_Share]:
     """Shares in each of ``chunks`` chunks of equal length, all at once."""
     momenta, keeps = (
-        functional.pad(rate.unflatten(-1, (chunks, -1)), (1, 0))
+        functional.pad(rate.unflatten(-1, (chunks, -1)), (1, 0))  # in front: the start
         for rate in (writes.momenta, 1 - writes.forgetting)
     )
     size = momenta.shape[-1]
     # Position 0 stands for the start: S_0, then M_0, enter there and decay like what follows.
+    # Rows: before the first step and after each; columns of momenta: S_0 and the n steps.
     units = torch.eye(size, dtype=momenta.dtype, device=momenta.device)
     of_momentum = _linear_scan(momenta, units.expand(*momenta.shape, size))
+    # One column more in front, for M_0; at the start M holds no share of S_0.
     added = functional.pad(of_momentum[..., 1:, :], (1, 0, 1, 0))
     of_weights = _linear_scan(keeps, added + functional.pad(units[:1], (0, 1, 0, size - 1)))
     momentum_at_end = functional.pad(of_momentum[..., -1, :], (1, 0))
@@ -314,11 +317,12 @@ def _steps(weights: Weights, writes: Writes, rule: Rule) -> list[tuple[Tensor, T
     gradients = surprise(weights, writes.keys, writes.values, rule.activation)
     scale = -writes.steps
     if rule.largest_surprise is not None:
+        # ‖e aᵀ‖² = ‖e‖² ‖a‖²: the gradient itself is never formed.
         squares = [
             inputs.square().sum(-1) * errors.square().sum(-1) for inputs, errors in gradients
         ]
         longest = torch.stack(squares).sum(0).clamp(min=rule.largest_surprise**2)
-        scale = scale * rule.largest_surprise * longest.rsqrt()
+        scale = scale * rule.largest_surprise * longest.rsqrt()  # min(1, c/‖u‖)
     return [(inputs, scale.unsqueeze(-1) * errors) for inputs, errors in gradients]
 
 

@@ -121,6 +121,7 @@ class ResidualModel(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(Block(width, mixer, mlp=mlp) for mixer in mixers)
         self.norm = nn.LayerNorm(width, eps=1e-5)
+        # Two writes in each block, counted without MLPs too: what is left starts the same.
         deviation = STANDARD_DEVIATION / math.sqrt(2 * len(mixers))
         for name, parameter in self.blocks.named_parameters():
             if name.endswith("output_projection.weight"):

@@ -50,10 +50,12 @@ def scaled_sums(
     with torch.no_grad():
         # Largest exponent: max_s (exponent_s + Σ_{s<r<=t} decay_r). Its rounding does no harm.
         sums = decays.cumsum(1)
+        # The decays telescope: exponent_s − sums_s + sums_t, so that one running maximum does.
         largest = (exponents - sums).cummax(1).values
         if state is not None:
             largest = torch.maximum(largest, state.scale.unsqueeze(1))
         scale = largest + sums
+    # Without a state the first factor multiplies zeros: any finite number serves.
     first = scale[:, :1] if state is None else state.scale.unsqueeze(1)
     keeps = torch.cat((first, scale[:, :-1]), 1) - scale + decays
     writes = torch.exp(exponents - scale) * x
@@ -72,7 +74,8 @@ def add_scaled(one: ScaledSum, other: ScaledSum) -> ScaledSum:
 def _recurrence(keeps: Tensor, writes: Tensor, start: Tensor | None) -> Tensor:
     """y_t = e^{keeps_t} y_{t−1} + writes_t along axis 1; y_{−1} is ``start`` or zero."""
     time = writes.shape[1]
-    piece = math.isqrt(time - 1) + 1
+    piece = math.isqrt(time - 1) + 1  # ⌈√time⌉
+    # Of factors e⁰ and writes of 0: positions that change nothing.
     padding = (0, 0) * (writes.dim() - 2) + (0, -time % piece)
     keeps, writes = (
         functional.pad(one, padding).unflatten(1, (-1, piece)) for one in (keeps, writes)
@@ -82,6 +85,7 @@ def _recurrence(keeps: Tensor, writes: Tensor, start: Tensor | None) -> Tensor:
     for factor, write in zip(factors.unbind(2)[1:], writes.unbind(2)[1:], strict=True):
         local.append(torch.addcmul(write, factor, local[-1]))
     inside = torch.stack(local, 2)
+    # What each position of a piece keeps of the sum that entered the piece.
     through = torch.exp(keeps.cumsum(2))
     before = [torch.zeros_like(inside[:, 0, 0]) if start is None else start]
     ends = zip(through[:, :-1, -1].unbind(1), inside[:, :-1, -1].unbind(1), strict=True)

@@ -84,6 +84,7 @@ class LearnedMemory(nn.Module):
         queries, keys, values = (split_heads(part, self.heads) for part in mixed.chunk(3, -1))
         # Sums of many small steps do not fit in half precision.
         with torch.autocast(x.device.type, enabled=False):
+            # Each (batch, heads, time).
             steps, momenta, forgetting = (
                 rate.transpose(1, 2) for rate in self._rates(x).chunk(3, -1)
             )
@@ -141,6 +142,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads, self.window = sizes.heads, sizes.segment
         self.inputs = ConvolvedProjection(sizes.width, 3 * sizes.width, sizes.taps)
+        # Cosines of random directions have the deviation 1/√(head width): scores start with 2.
         scale = math.log(2 * math.sqrt(sizes.width // sizes.heads))
         self.log_scale = nn.Parameter(torch.full((sizes.heads, 1, 1), scale))
 
@@ -178,6 +180,7 @@ class Attention(nn.Module):
             keys = torch.cat((state.keys, keys), 2)
             values = torch.cat((state.values, values), 2)
         read = attend(queries, keys, values, mask)
+        # The next position sees the last window − 1 of these and the first ``always``, none twice.
         oldest = max(min(always, keys.shape[2]), keys.shape[2] - self.window + 1)
         keys, values = (
             torch.cat((rows[:, :, :always], rows[:, :, oldest:]), 2) for rows in (keys, values)

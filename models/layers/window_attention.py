@@ -39,6 +39,7 @@ def attend_to_window(
         functional.pad(x, (0, 0, 0, -time % window)).unflatten(2, (-1, window))
         for x in (queries, keys, values)
     )
+    # (batch, heads, blocks, 2 window, head width)
     keys, values = (
         torch.cat((functional.pad(x[:, :, :-1], (0, 0, 0, 0, 1, 0)), x), 3) for x in (keys, values)
     )
@@ -46,6 +47,7 @@ def attend_to_window(
     age = place[window:, None] - place
     # There is nothing before the first block.
     exists = torch.arange(queries.shape[2], device=queries.device)[:, None, None] * window + place
+    # Padded queries see themselves: no row of the softmax is empty.
     seen = (age >= 0) & (age < window) & (exists >= window)
     read = functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=seen, scale=scale, dropout_p=dropout

@@ -46,6 +46,8 @@ class CombaMixer(GatedDeltaMixer):
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         (queries, keys, values), past = self.streams(hidden, state.past if state else None)
         shares = torch.sigmoid(self.feedback)[:, None]
+        # The query loses its part along p before it is normalised: the order matters to its
+        # direction.
         queries = unit(queries - self.correction[:, None] * shares * keys)
         feedback = unit(shares * keys) if self.unit_feedback else shares * unit(keys)
         strengths = self.strengths(hidden)
@@ -53,6 +55,7 @@ class CombaMixer(GatedDeltaMixer):
             strengths * feedback,
             unit(keys),
             strengths * values,
+            # α is the decay of the whole memory; whether p reads before or after it is an option.
             self.decay(hidden),
             undecayed=not self.decay_first,
         )

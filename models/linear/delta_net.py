@@ -73,6 +73,8 @@ class DeltaRule(RecurrentMixer):
         if decay not in get_args(DecayOf):
             choices = ", ".join(get_args(DecayOf))
             raise ValueError(f"decay={decay!r} is unknown; choose one of {choices}")
+        # Along a unit key the transition has the eigenvalue α (1 − β), within [−1, 1] for β up to
+        # 2.
         if not 0 < largest_strength <= 2:
             raise ValueError(
                 f"largest_strength={largest_strength} is outside (0, 2]: above 2 errors grow; "
@@ -90,9 +92,11 @@ class DeltaRule(RecurrentMixer):
         if decay == "head":
             self.decay = linear(width, heads)
         elif decay == "channel":
+            # As in KDA: a full map to every channel would cost as much as that of the keys.
             rank = self.value_width
             self.decay = nn.Sequential(linear(width, rank), linear(rank, keys))
         if decay != "none":
+            # U(0.01, 16) and not the papers' U(0, 16), which can draw 0, whose logarithm is −∞.
             rates = torch.empty(heads).uniform_(SMALLEST_RATE, LARGEST_RATE)
             self.log_rates = nn.Parameter(rates.log())
             low, high = math.log(SMALLEST_STEP), math.log(LARGEST_STEP)
@@ -121,11 +125,14 @@ class DeltaRule(RecurrentMixer):
             for part in functional.silu(seen).split(self.parts, -1)
         )
         strengths = self.largest_strength * torch.sigmoid(self.strength(hidden))
+        # Keys of exactly norm 1: with N(0, 1) keys of width 8 and β = 0.9 outputs reach 10⁵⁷ within
+        # 200 steps.
         writes = Writes(unit(keys), values, self._log_decays(hidden), strengths)
         queries = unit(queries) * self.key_width**-0.5
         found, memory = linear_recurrence(queries, writes, state.memory if state else None)
         mixed = self.norm(found).flatten(2)
         if self.gate is not None:
+            # The gate comes after the norm here; Mamba-2 has them the other way round.
             mixed = mixed * functional.silu(self.gate(hidden))
         return self.output_projection(mixed), DeltaState(past, memory)
 
@@ -137,6 +144,7 @@ class DeltaRule(RecurrentMixer):
         rates = self.log_rates.exp()
         if self.decays_by == "head":
             return -rates * steps
+        # A rate of each head for all channels of its keys.
         return -rates[:, None] * steps.unflatten(-1, (self.heads, -1))
 
 

@@ -46,6 +46,7 @@ class GatedLinearAttention(RecurrentMixer):
             nn.Linear(width, rank, bias=False), nn.Linear(rank, width // 2, bias=True)
         )
         self.output_projection = nn.Linear(width, width, bias=False)
+        # Each map is drawn by its own fan-in and fan-out, although three of them are one matrix.
         matrices = [*self.projection.weight.split(self.parts), self.gate.weight]
         matrices += [p for p in self.decay.parameters() if p.dim() == 2]
         for matrix in matrices:
@@ -64,7 +65,10 @@ class GatedLinearAttention(RecurrentMixer):
             for part in (*self.projection(hidden).split(self.parts, -1), self.decay(hidden))
         )
         writes = Writes(keys, values, functional.logsigmoid(logits) / self.temperature)
+        # By the width that keys have, d/(2 heads). RegBench divides by √(d/heads): a factor √2,
+        # which the norm takes out up to its ε.
         found, state = linear_recurrence(queries * self.key_width**-0.5, writes, state)
+        # LayerNorm as RegBench's code; flash-linear-attention has the root mean square with a gain.
         normed = functional.layer_norm(found, found.shape[-1:], eps=NORM_EPSILON)
         mixed = normed.flatten(2) * functional.silu(self.gate(hidden))
         return self.output_projection(mixed), state

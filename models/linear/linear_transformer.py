@@ -81,21 +81,26 @@ class LinearAttention(RecurrentMixer):
         if self.feature_map == "elu":
             queries, keys = functional.elu(queries) + 1, functional.elu(keys) + 1
         else:
+            # Without φ a product has both signs, and no divisor sets its scale.
             queries = queries * self.head_width**-0.5
         if self.normaliser:
+            # A column of ones: Sᵀ q then ends in Σ φ(k_s)·φ(q), the normaliser.
             values = torch.cat((values, torch.ones_like(values[..., :1])), -1)
         memory = state.memory if state else None
+        # A step from a memory has no single scores to drop; only whole sequences are trained.
         if self.training and self.score_dropout and memory is None:
             found, memory = self._drop_scores(queries, keys, values)
         else:
             found, memory = linear_recurrence(queries, Writes(keys, values), memory)
         if self.normaliser:
+            # φ = elu + 1 is positive in float32 until x < −17; ε is for what lies below.
             found = found[..., :-1] / (found[..., -1:] + SMALLEST_NORMALISER)
         return self.output_projection(found.flatten(2)), MixerState(past, memory)
 
     def _drop_scores(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """All pairs of positions at once, for each can be dropped."""
         q, k, v = (x.transpose(1, 2) for x in (queries, keys, values))
+        # Masked by multiplication, as the study does: 0, not −∞, because there is no softmax.
         scores = functional.dropout((q @ k.mT).tril(), self.score_dropout)
         return (scores @ v).transpose(1, 2), k.mT @ v
 

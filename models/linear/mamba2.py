@@ -77,6 +77,7 @@ class Mamba2Mixer(RecurrentMixer):
         )
         low, high = math.log(SMALLEST_STEP), math.log(LARGEST_STEP)
         steps = torch.empty(self.heads).uniform_(low, high).exp().clamp(min=STEP_FLOOR)
+        # Floored by 1e-4 as in the authors' code, which the range of the draw never reaches.
         self.step_bias = nn.Parameter(inverse_softplus(steps))
         self.skip = nn.Parameter(torch.ones(self.heads))
         self.norm = nn.RMSNorm(channels, eps=NORM_EPSILON)
@@ -99,11 +100,13 @@ class Mamba2Mixer(RecurrentMixer):
         x, write, read = functional.silu(inputs).split((self.channels, self.state, self.state), -1)
         x = x.unflatten(-1, (self.heads, -1))
         steps = functional.softplus(steps + self.step_bias)
+        # C, B and Δx in the roles of q, k and v: one group of B and C, which all heads share.
         writes = Writes(write.unsqueeze(-2), steps.unsqueeze(-1) * x, -steps * self.log_rates.exp())
         found, memory = linear_recurrence(
             read.unsqueeze(-2), writes, state.memory if state else None
         )
         found = torch.addcmul(found, x, self.skip[:, None])
+        # The gate first, then the norm over all channels, as the released code.
         mixed = self.norm(found.flatten(2) * functional.silu(gates))
         return self.output_projection(mixed), Mamba2State(past, memory)
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from models.layers.heads import head_width
 from models.layers.linear_recurrence import linear_recurrence
-from models.layers.recurrence.general_delta import in_float32_or_wider
+from models.layers.recurrence.general_delta import cut_in_chunks, in_float32_or_wider, join_chunks
 from models.layers.recurrence.mixer import RecurrentMixer, inverse_softplus, linear, unit
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
@@ -26,7 +26,9 @@ from models.specification import SequenceSpecification
 
 SMALLEST_RIDGE, FIRST_RIDGE = 0.25, 1.0
 BLOCK = 8  # positions whose matrices are made by one product; longer blocks do more work
-NUMBERS_AT_ONCE = 2**22  # of the matrices that are factored together
+# Factors of so many numbers are kept for the backward pass; else they are made again, some at once.
+NUMBERS_KEPT = 2**24
+NUMBERS_AT_ONCE = 2**22
 
 
 class RegressionState(NamedTuple):
@@ -66,19 +68,22 @@ def mesa_recurrence(
         queries, keys, values, log_decays, strengths, ridge = map(
             in_float32_or_wider, (queries, keys, values, log_decays, strengths, ridge)
         )
+        batch, length, heads, width = keys.shape
         if state is None:
-            batch, _, heads, width = keys.shape
             empty = keys.new_zeros(batch, heads, width, width)
             state = RegressionState(empty, values.new_zeros(*empty.shape[:3], values.shape[-1]))
         weighted = strengths.unsqueeze(-1)
         moments = Writes(keys, weighted * keys, log_decays)
-        system = (keys, log_decays, strengths, ridge, in_float32_or_wider(state.covariance))
         with torch.no_grad():
-            solution = _solve(queries.detach(), *(part.detach() for part in system))
+            made_of = (keys, log_decays, strengths, ridge, in_float32_or_wider(state.covariance))
+            system: tuple[Tensor, ...] = tuple(part.detach() for part in made_of)
+            if batch * length * heads * width**2 <= NUMBERS_KEPT:
+                system = (_factors(*system),)
+            solution = _solve(queries.detach(), *system)
         # (H_t + Λ) y is q: the difference is rounding, and how it would change is the gradient.
         product, covariance = linear_recurrence(solution, moments, state.covariance)
         difference = queries - product - ridge * solution
-        solution = _WithGradient.apply(solution, difference, *(part.detach() for part in system))
+        solution = _WithGradient.apply(solution, difference, *system)
         outputs, targets = linear_recurrence(
             solution, Writes(keys, weighted * values, log_decays), state.targets
         )
@@ -96,7 +101,7 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(solution: Tensor, difference: Tensor, *system: Tensor) -> Tensor:
-        return solution.clone()
+        return solution.clone()  # an output that is an input has no gradient of its own
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -104,46 +109,62 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return None, _solve(gradient, *ctx.saved_tensors), None, None, None, None, None
+        system = ctx.saved_tensors
+        return None, _solve(gradient, *system), *(None for _ in system)
 
 
-def _solve(
-    sides: Tensor,
-    keys: Tensor,
-    log_decays: Tensor,
-    strengths: Tensor,
-    ridge: Tensor,
-    covariance: Tensor,
-) -> Tensor:
-    """(H_t + Λ)⁻¹ of sides (batch, time, heads, key width), some positions at a time."""
+def _solve(sides: Tensor, *system: Tensor) -> Tensor:
+    """(H_t + Λ)⁻¹ of sides (batch, time, heads, key width).
+
+    The system is its factors, or what they are made of, some positions at a time.
+    """
+    if len(system) == 1:
+        return torch.cholesky_solve(sides.unsqueeze(-1), *system).squeeze(-1)
+    keys, log_decays, strengths, ridge, covariance = system
     batch, length, heads, width = keys.shape
-    together = max(1, NUMBERS_AT_ONCE // (batch * heads * width**2) // BLOCK) * BLOCK
-    together = min(together, length)
+    together = max(1, NUMBERS_AT_ONCE // (batch * heads * width**2))
     solutions = []
     for piece in (slice(start, start + together) for start in range(0, length, together)):
-        decays, weights = log_decays[:, piece], strengths[:, piece]
-        matrices = _covariances(keys[:, piece], decays, weights, covariance)
+        gates = log_decays[:, piece], strengths[:, piece]
+        matrices = _covariances(keys[:, piece], *gates, covariance)
         covariance = matrices[:, -1]
-        # Numbers that are none stay so, where the checked form would stop the training.
-        factors, _ = torch.linalg.cholesky_ex(matrices + torch.diag_embed(ridge))
-        solutions.append(torch.cholesky_solve(sides[:, piece].unsqueeze(-1), factors).squeeze(-1))
+        solutions.append(_solve(sides[:, piece], _factor(matrices, ridge)))
     return torch.cat(solutions, 1)
 
 
+def _factors(
+    keys: Tensor, log_decays: Tensor, strengths: Tensor, ridge: Tensor, covariance: Tensor
+) -> Tensor:
+    """Of H_t + Λ at every position, (batch, time, heads, key width, key width)."""
+    return _factor(_covariances(keys, log_decays, strengths, covariance), ridge)
+
+
+def _factor(matrices: Tensor, ridge: Tensor) -> Tensor:
+    # Numbers that are none stay so, where the checked form would stop the training.
+    return torch.linalg.cholesky_ex(matrices + torch.diag_embed(ridge))[0]
+
+
 def _covariances(keys: Tensor, log_decays: Tensor, strengths: Tensor, before: Tensor) -> Tensor:
-    """H of every position, (batch, time, heads, key width, key width)."""
-    outers = (strengths.unsqueeze(-1) * keys).unsqueeze(-1) * keys.unsqueeze(-2)
-    matrices = []
-    for start in range(0, keys.shape[1], BLOCK):
-        piece = slice(start, start + BLOCK)
-        sums = log_decays[:, piece].cumsum(1)
-        spans = sums.unsqueeze(2) - sums.unsqueeze(1)
-        later = torch.ones(spans.shape[1:3], dtype=torch.bool, device=keys.device).triu(1)
-        weights = spans.masked_fill(later.unsqueeze(-1), -math.inf).exp()
-        added = torch.einsum("bijh,bjhkl->bihkl", weights, outers[:, piece])
-        matrices.append(added + sums.exp()[..., None, None] * before.unsqueeze(1))
-        before = matrices[-1][:, -1]
-    return torch.cat(matrices, 1)
+    """H of every position, (batch, time, heads, key width, key width).
+
+    Inside blocks of positions by one product, over (blocks, batch, heads, block, ...).
+    """
+    length, width = keys.shape[1], keys.shape[-1]
+    block = min(BLOCK, length)
+    k = cut_in_chunks(keys, block)
+    sums = cut_in_chunks(log_decays.unsqueeze(-1), block).cumsum(-2)
+    beta = cut_in_chunks(strengths.unsqueeze(-1), block)
+    later = torch.ones(block, block, dtype=torch.bool, device=keys.device).triu(1)
+    weights = (sums - sums.mT).masked_fill(later, -math.inf).exp()
+    outers = ((beta * k).unsqueeze(-1) * k.unsqueeze(-2)).flatten(-2)
+    added = weights @ outers
+    entering, before = [], before.flatten(-2)
+    factors = sums[..., -1, :].exp()
+    for factor, addition in zip(factors.unbind(0), added[..., -1, :].unbind(0), strict=True):
+        entering.append(before)
+        before = factor * before + addition
+    matrices = torch.addcmul(added, sums.exp(), torch.stack(entering).unsqueeze(-2))
+    return join_chunks(matrices, length).unflatten(-1, (width, width))
 
 
 class MesaState(NamedTuple):

@@ -74,6 +74,7 @@ class DecayByHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(batch, time, width) -> (batch, time, heads)."""
+        # softplus of Mamba: Δ > 0, so that ln α < 0 whatever the input.
         steps = functional.softplus(self.projection(hidden) + self.step_bias)
         return -self.log_rates.exp() * steps
 
@@ -100,6 +101,7 @@ class DecayByChannel(nn.Module):
     ) -> None:
         super().__init__()
         self.heads = heads
+        # No activation between the two: a matrix of low rank, not a network.
         self.projection = nn.Sequential(linear(width, rank), linear(rank, channels))
         self.log_rates = nn.Parameter(torch.empty(heads).uniform_(*rates).log())
         self.step_bias = nn.Parameter(initial_steps(channels))
@@ -159,6 +161,7 @@ class GatedDeltaMixer(RecurrentMixer):
 
     def leave(self, read: Tensor, hidden: Tensor) -> Tensor:
         """o (batch, time, heads, head width) -> (batch, time, width)."""
+        # Normalised first, then gated: what the gate closes stays closed.
         gate = self.gate(hidden)
         gate = torch.sigmoid(gate) if self.sigmoid_gate else functional.silu(gate)
         return self.output_projection(self.norm(read).flatten(2) * gate)

@@ -18,6 +18,7 @@ from models.specification import SequenceSpecification
 
 Decays = Literal["official", "spread"]
 ROTARY_BASE = 10_000.0
+# Half-lives of 22 positions for 5 and 2,839 for 12.
 FASTEST, SLOWEST = 5.0, 12.0  # a head keeps 1 − 2^−this of its memory
 GAIN = 2**-2.5
 NORM_EPSILON = 1e-6
@@ -55,6 +56,8 @@ class Retention(RecurrentMixer):
                 f"positions turn pairs of channels, but a head of width={width} / heads={heads} "
                 f"has {self.head_width}; make width a multiple of 2 heads"
             )
+        # Values and gates twice as wide: 8 width² parameters, for which the paper's own MLP is half
+        # as wide.
         self.parts = (width, width, 2 * width, 2 * width)
         self.projection = nn.Linear(width, sum(self.parts), bias=False)
         for part in self.projection.weight.split(self.parts):
@@ -63,6 +66,7 @@ class Retention(RecurrentMixer):
 
     @property
     def state_size(self) -> int:
+        # S is (head width, 2 head width) in each head.
         """The memories."""
         return 2 * self.width * self.head_width
 
@@ -85,6 +89,7 @@ class Retention(RecurrentMixer):
         """(batch, time, channels) -> (batch, time, heads, head width), turned from ``start`` on."""
         even, odd = x.unflatten(-1, (-1, self.head_width // 2, 2)).unbind(-1)
         share = torch.linspace(0, 1, self.head_width // 2, device=x.device, dtype=torch.float64)
+        # float64: angles grow with the position, and float32 has multiples of 0.008 near 10⁵.
         times = torch.arange(start, start + x.shape[1], device=x.device, dtype=torch.float64)
         angles = times[:, None, None] * ROTARY_BASE**-share
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
@@ -97,6 +102,7 @@ class Retention(RecurrentMixer):
             exponents = FASTEST + torch.arange(self.heads, device=device, dtype=wide)
         else:
             exponents = torch.linspace(FASTEST, SLOWEST, self.heads, device=device, dtype=wide)
+        # Rounded once, at the end: of ln(1 − 2⁻¹²) a γ in float32 would leave half the digits.
         logs = torch.log1p(-(2**-exponents)).to(torch.promote_types(keys.dtype, torch.float32))
         return logs.expand(1, keys.shape[1], -1)
 

@@ -63,6 +63,7 @@ class LowRank(nn.Module):
         rank = max(32, 32 * round(multiple * math.sqrt(width) / 32))
         self.down = nn.Parameter(SMALL * torch.randn(width, rank))
         self.up = nn.Parameter(torch.empty(rank, width))
+        # The authors' gain where the rank is above the width.
         nn.init.orthogonal_(self.up, gain=0.1 * max(1.0, math.sqrt(rank / width)))
 
     def forward(self, x: Tensor, activation: Callable[[Tensor], Tensor] | None = None) -> Tensor:
@@ -105,12 +106,14 @@ class TimeMixing(RecurrentMixer):
         super().__init__()
         self.first = place.layer == 0
         self.width, self.head_width = width, min(head_width, width)
+        # A head of one channel would be normalised to 0.
         if self.head_width < 2 or width % self.head_width:
             raise ValueError(
                 f"width={width} cannot be split in heads of head_width={head_width}; make width a "
                 "multiple of head_width, and that at least 2"
             )
         heads = width // self.head_width
+        # The later a layer, the less it sees of the position before.
         later = 1 - place.layer / place.layers
         self.shares = nn.ParameterDict(
             {n: place.shares(width, e * later) for n, e in SHARES.items()}
@@ -118,6 +121,7 @@ class TimeMixing(RecurrentMixer):
         self.low = nn.ModuleDict({name: LowRank(width, rank) for name, rank in RANKS.items()})
         share = torch.arange(width) / max(1, width - 1)
         along = share - 0.5
+        # From −1 to 1 within each head: each has channels that forget fast and slowly.
         within = torch.linspace(-1, 1, self.head_width).repeat(heads)
         bow = within * within.abs()
         decays = -5.5 + 6 * share ** (1 + place.depth**0.3) + 2.5 * bow
@@ -175,17 +179,23 @@ class TimeMixing(RecurrentMixer):
             share = torch.sigmoid(self.offsets["v"] + self.low["v"](seen["v"]))
             values = values + (first_values - values) * share
         wanted = self.offsets["w"] + self.low["w"](seen["w"], torch.tanh)
+        # −½ − softplus(−w) = logsigmoid(w) − ½: α = exp(−e^that) lies between 0.545 and 1.
         log_decays = -torch.exp(functional.logsigmoid(wanted) - 0.5)
         rates = torch.sigmoid(self.offsets["a"] + self.low["a"](seen["a"]))
+        # κ, the direction that is erased: were it longer than 1, erasing could make it grow.
         removed = unit(self._heads(keys * self.removal_scale))
+        # k̃ is made after κ: erasing and writing use keys of different scale.
         keys = keys * (1 + (rates - 1) * self.rate_scale)
 
         read, keys, values, log_decays, rates = (
             self._heads(x) for x in (read, keys, values, log_decays, rates)
         )
+        # a = −κ reads the memory before its decay, b = κ ⊙ a writes what is taken away.
         writes = Writes(keys, values, log_decays, rank_one=(-removed, removed * rates))
         found, memory = linear_recurrence(read, writes, state.memory if state else None)
+        # GroupNorm wants (positions, channels); its groups are the heads.
         normed = self.norm(found.flatten(0, 1).flatten(1)).view_as(hidden)
+        # What this position wrote itself, weighted by r_k and not by the memory.
         bonus = (read * keys * self.bonus).sum(-1, keepdim=True) * values
         mixed = (normed + bonus.flatten(2)) * self.low["g"](seen["g"], torch.sigmoid)
         return self.output_projection(mixed), TimeMixingState(before, memory), first_values
@@ -200,6 +210,7 @@ class ChannelMixing(RecurrentMixer):
     def __init__(self, width: int, place: Place) -> None:
         super().__init__()
         self.width = width
+        # The authors' exponent: it falls faster with depth than those of time mixing.
         self.shares = place.shares(width, (1 - place.layer / place.layers) ** 4)
         self.expansion = nn.Linear(width, 4 * width, bias=False)
         bound = 0.5 / math.sqrt(width)

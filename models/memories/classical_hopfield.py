@@ -47,11 +47,13 @@ class ClassicalHopfield(Memory):
         self._weights: Tensor | None = None
 
     def size_in_bytes(self) -> int:
+        """Of W: the square of key_size + value_size numbers for each memory of the batch."""
         return bytes_of(self._weights)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
         patterns = torch.cat((signs(keys), signs(values)), -1)
         weights = patterns.mT @ patterns
+        # Without a diagonal no neuron holds itself, and spurious fixed points are fewer.
         weights = weights - torch.diag_embed(weights.diagonal(dim1=-2, dim2=-1))
         self._weights = weights if self._weights is None else self._weights + weights
 
@@ -59,6 +61,8 @@ class ClassicalHopfield(Memory):
         assert self._weights is not None
         asked = signs(keys)
         state = torch.cat((asked, asked.new_zeros(*asked.shape[:-1], self.value_size)), -1)
+        # All neurons at once: one at a time they would always settle, but in an order of theirs,
+        # which would be part of the answer.
         for _ in range(self.updates):
             field = state @ self._weights
             following = torch.where(field == 0, state, signs(field))

@@ -51,6 +51,8 @@ def wide(x: Tensor) -> Tensor:
 
 def without_inference(x: Tensor) -> Tensor:
     """``x`` as autograd may save it, also if it was made in inference mode."""
+    # Autograd refuses to save a tensor of inference mode; a copy made outside of it is an ordinary
+    # one.
     return x.clone() if x.is_inference() else x
 
 
@@ -131,6 +133,8 @@ class Memory(nn.Module, ABC):
         self._check_numbers("values", values)
         if not keys.shape[:-1].numel():
             return
+        # Out of inference mode: what is written must be usable by a later read that wants
+        # gradients.
         gradients = torch.is_grad_enabled()
         with torch.inference_mode(False), torch.set_grad_enabled(gradients):
             self._write(without_inference(keys), without_inference(values))
@@ -158,6 +162,7 @@ class Memory(nn.Module, ABC):
                 keys.new_full(shape, self.lowest_confidence),
             )
         values, confidence = self._read(keys)
+        # Diverged weights answer inf as often as NaN: one way to say that there is no answer.
         lost = ~(values.isfinite().all(-1) & confidence.isfinite())
         return Reading(
             values.masked_fill(lost[..., None], torch.nan),
@@ -218,6 +223,8 @@ class Memory(nn.Module, ABC):
         if not given.numel():
             return
         working = torch.finfo(wide(given).dtype)
+        # (2 bound)² · size is the largest number of the type: differences of two such vectors fit
+        # too.
         bound = math.sqrt(working.max / given.shape[-1]) / 2
         largest = float(given.detach().abs().amax())
         if not math.isfinite(largest):

@@ -98,5 +98,6 @@ class Kernel(StoredPairs):
             # Not by inner products, in which keys far from the origin lose their distances.
             squares = euclidean(queries, stored).square()
             values = torch.softmax(-beta / 2 * squares, -1) @ wide(self._values)
+        # The nearest key, not the mean of many: it tells a stored key from an unseen one.
         _, closeness = nearest(queries, stored)
         return Reading(values.to(keys.dtype), closeness.to(keys.dtype))

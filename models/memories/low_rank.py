@@ -47,5 +47,6 @@ class LowRank(MatrixMemory):
     def _read(self, keys: Tensor) -> Reading:
         assert self._matrix is not None
         hidden = wide(keys) @ self._matrix.mT
+        # |W₁ᵀ y| is in proportion to |y| up to chance, so W₂ alone tells as much.
         confidence = linear_reading(self._matrix, keys).confidence
         return Reading((hidden @ wide(self.first)).to(keys.dtype), confidence)

@@ -23,8 +23,10 @@ def linear_reading(matrix: Tensor, keys: Tensor) -> Reading:
     """
     queries = wide(keys)
     answers = queries @ matrix.mT
+    # √key_size times the root of the mean of |M q|² over directions.
     usual = torch.linalg.matrix_norm(matrix)[..., None] * torch.linalg.vector_norm(queries, dim=-1)
     length = torch.linalg.vector_norm(answers, dim=-1) * math.sqrt(matrix.shape[-1])
+    # no division by 0 of M = 0 or q = 0
     confidence = length / usual.clamp_min(torch.finfo(usual.dtype).tiny)
     return Reading(answers.to(keys.dtype), confidence.to(keys.dtype))
 
@@ -40,6 +42,7 @@ class MatrixMemory(Memory):
         self._matrix: Tensor | None = None
 
     def size_in_bytes(self) -> int:
+        """Of M, however much was written."""
         return bytes_of(self._matrix)
 
     def _started(self, keys: Tensor, rows: int) -> Tensor:

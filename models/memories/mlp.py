@@ -58,6 +58,7 @@ class MLP(TrainedMemory):
                 f"at least {1 / key_size:g}"
             )
         self.inner_size = hidden
+        # Normal with 1/fan-in: the initialisation of the published code (LeCun's).
         self.register_buffer("first", torch.randn(key_size, hidden) / key_size**0.5)
         self.register_buffer("second", torch.randn(hidden, value_size) / hidden**0.5)
 
@@ -68,5 +69,6 @@ class MLP(TrainedMemory):
 
     def outputs(self, weights: Weights, keys: Tensor) -> Tensor:
         """relu(k V + b) W."""
+        # (batch, items, m); one kernel for product and bias.
         first, bias, second = weights
         return torch.baddbmm(bias, keys, first).relu() @ second

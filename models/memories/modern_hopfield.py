@@ -47,5 +47,6 @@ class ModernHopfield(StoredPairs):
         for _ in range(self.updates):
             state = read_by_softmax(self.beta * state, stored, stored)
         values = read_by_softmax(self.beta * state, stored, wide(self._values))
+        # Of the query as asked: after the updates every query lies near some key.
         _, closeness = nearest(keys, stored)
         return Reading(values.to(keys.dtype), closeness.to(keys.dtype))

@@ -33,6 +33,7 @@ class NearestNeighbour(Memory):
         self._there: Tensor | None = None
 
     def size_in_bytes(self) -> int:
+        """Of all distinct keys with their values, and the marks of rows that are there."""
         return bytes_of(self._keys, self._values, self._there)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
@@ -41,6 +42,7 @@ class NearestNeighbour(Memory):
             keys = torch.cat((self._keys, keys), -2)
             values = torch.cat((self._values, values), -2)
             there = torch.cat((self._there, there), -1)
+        # One row for each distinct key, that of its latest value; rows of other tables pad it.
         index, self._there = packed(latest(groups(keys, there)) & there)
         self._keys, self._values = rows_of(keys, index), rows_of(values, index)
 
@@ -48,6 +50,7 @@ class NearestNeighbour(Memory):
         assert self._keys is not None
         assert self._values is not None
         index, closeness = nearest(keys, self._keys, self._there)
+        # A row of its own table: no mean, so an answer is a stored value, digit for digit.
         return Reading(rows_of(self._values, index), closeness.to(keys.dtype))
 
     def _reset(self) -> None:

@@ -81,8 +81,9 @@ class NeuralMemory(Memory):
         if self._state is None:
             return 0
         weights, momentum, pending = self._state
+        # Without momentum S is the last step alone, which no later write needs.
         kept = weights + (momentum if self.momentum else ())
-        return bytes_of(*kept, pending.keys, pending.values)
+        return bytes_of(*kept, pending.keys, pending.values)  # rates are settings, not state
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
         keys, values = wide(keys), wide(values)
@@ -90,6 +91,7 @@ class NeuralMemory(Memory):
         writes = Writes(keys, values, *rates)
         if self._state is None:
             self._state = start_of(self._initial(), writes)
+        # No queries: a write reads nothing, and an open chunk waits for its end.
         _, self._state = scan_memory(self._state, writes, None, self.rule)
 
     def _read(self, keys: Tensor) -> Reading:

@@ -105,7 +105,7 @@ class OuterProduct(MatrixMemory):
             share = weights / weights.sum(-1, keepdim=True).clamp_min(
                 torch.finfo(weights.dtype).tiny
             )
-            weights = share**self.exponent * written
+            weights = share**self.exponent * written  # 0⁰ is 1
         else:
             weights = written.to(weights.dtype)
         if self.scheme == "seen":
@@ -116,6 +116,7 @@ class OuterProduct(MatrixMemory):
         return weights if most is None else weights * (_rank(counts) < most)
 
     def size_in_bytes(self) -> int:
+        """Of the matrix, or of the table of distinct keys with their sums and counts."""
         return super().size_in_bytes() + bytes_of(self._keys, self._sums, self._counts)
 
     def _number_kept(self, key_size: int) -> int | None:
@@ -132,9 +133,11 @@ class OuterProduct(MatrixMemory):
         reached = [0.0]
         for _ in range(int(whole.max()) if whole.numel() else 0):
             # 1 / (1 + e^x / M) in a form that cannot overflow.
+            # 1/(1 + eˣ/M) = σ(ln M − x).
             sigmoid = (1 + math.tanh((math.log(self.classes) - reached[-1]) / 2)) / 2
             reached.append(reached[-1] + self.step * sigmoid)
         dtype = counts.dtype if counts.is_floating_point() else torch.float32
+        # A table of f⁰(0), f¹(0), …, looked up by the counts.
         return torch.tensor(reached, dtype=dtype, device=counts.device)[whole]
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
@@ -149,6 +152,7 @@ class OuterProduct(MatrixMemory):
             counts = torch.cat((self._counts, counts), -1)
         group = groups(keys, counts > 0)
         rows, flat = group.numel(), group.flatten()
+        # ``index_add`` on the flattened batch: group numbers differ between tables.
         totals = counts.new_zeros(rows).index_add(0, flat, counts.flatten())
         added = sums.new_zeros(rows, sums.shape[-1]).index_add(0, flat, sums.flatten(0, -2))
         index, there = packed(first(group) & (counts > 0))
@@ -164,7 +168,9 @@ class OuterProduct(MatrixMemory):
         assert self._sums is not None
         assert self._counts is not None
         weights = self.weights(self._counts.to(self._sums.dtype))
+        # Means and not sums, whose length would count a key twice: once here and once in q.
         means = self._sums / self._counts.clamp_min(1)[..., None]
+        # W = (q v̄)ᵀ K, made anew: q of one key depends on the counts of all.
         return linear_reading((weights[..., None] * means).mT @ wide(self._keys), keys)
 
     def _reset(self) -> None:

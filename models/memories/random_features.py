@@ -44,4 +44,5 @@ class RandomFeatures(Ridge):
 
     def _features(self, keys: Tensor) -> Tensor:
         hidden = torch.relu(wide(keys) @ wide(self.first).T)
+        # E relu(w·k)² = |k|²/2 for w from N(0, 1).
         return math.sqrt(2 / len(self.first)) * hidden

@@ -43,6 +43,7 @@ class Ridge(Memory):
         self._products: Tensor | None = None
 
     def size_in_bytes(self) -> int:
+        """Of Σ k kᵀ and Σ k vᵀ, however much was written."""
         return bytes_of(self._covariance, self._products)
 
     def _features(self, keys: Tensor) -> Tensor:
@@ -64,6 +65,8 @@ class Ridge(Memory):
         system = self._covariance + self.ridge * torch.eye(
             size, dtype=queries.dtype, device=queries.device
         )
+        # ``solve`` would raise an error about some matrix; the flag becomes a sentence on the
+        # ridge.
         solved, singular = torch.linalg.solve_ex(system, queries.mT)
         if singular.any():
             raise ValueError(

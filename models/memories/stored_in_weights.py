@@ -102,8 +102,10 @@ class StoredInWeights(TrainedMemory):
             ("second", (hidden, value_size), hidden),
             ("second_bias", (1, value_size), hidden),
         ):
+            # PyTorch's start of linear layers: U(±1/√inputs), biases too.
             self.register_buffer(name, (torch.rand(shape) * 2 - 1) / inputs**0.5)
         self.inner_size = hidden
+        # The shuffles of every ``write`` start from this seed, whatever was drawn in between.
         self._order = int(torch.randint(2**62, ()))
 
     def initial(self, batch: int, like: Tensor) -> list[Tensor]:
@@ -114,6 +116,8 @@ class StoredInWeights(TrainedMemory):
         """The perceptron's answers, (batch, items, value_size)."""
         first, first_bias, second, second_bias = weights[-4:]
         if self.vocabulary is not None:
+            # (batch, 1, 1): each memory looks up its own table; then (batch, items, key_size ·
+            # embedding).
             each = torch.arange(len(keys), device=keys.device)[:, None, None]
             keys = weights[0][each, keys.long()].flatten(-2)
         return torch.baddbmm(second_bias, torch.baddbmm(first_bias, keys, first).relu(), second)
@@ -142,6 +146,7 @@ class StoredInWeights(TrainedMemory):
             return
         weights = [weight.clone().requires_grad_() for weight in self._weights]
         optimizer = self.optimizer(weights)
+        # The order of the calls is the order of the items: no shuffling, nothing is seen twice.
         for item in range(keys.shape[1]):
             self.step(weights, optimizer, keys[:, item : item + 1], labels[:, item : item + 1])
         self._weights = [weight.detach() for weight in weights]
@@ -168,6 +173,8 @@ class StoredInWeights(TrainedMemory):
         """Cross-entropy over the stored values, or the mean squared error."""
         if not self.squared:
             return super().loss(outputs, labels)
+        # Mean over items and channels of each memory, then the sum: gradients do not depend on the
+        # batch.
         return (outputs - self.stored_values(labels)).square().mean((-1, -2)).sum()
 
     def check(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,6 +192,7 @@ class StoredInWeights(TrainedMemory):
         gradients = [w.grad for w in weights if w.grad is not None]
         squares = sum(g.square().flatten(1).sum(1) for g in gradients)
         assert isinstance(squares, Tensor)
+        # 1e-12: no 0/0 for a gradient of zeros
         factor = (self.clip / squares.sqrt().clamp_min(1e-12)).clamp_max(1.0)
         for gradient in gradients:
             gradient *= factor[:, None, None]
@@ -194,4 +202,5 @@ class StoredInWeights(TrainedMemory):
         if not self.squared:
             return super().confidence(answers)
         squares = torch.cdist(answers, self._classes).square().amin(-1)
+        # from 1 at a stored value to −1 far away
         return (2 / (1 + squares) - 1).nan_to_num(self.lowest_confidence)

@@ -27,6 +27,7 @@ def nearest(queries: Tensor, keys: Tensor, among: Tensor | None = None) -> tuple
         from 0 for far to 1 for equal: for unit vectors 1 / (3 - 2 cos). float32 or wider.
     """
     queries, keys = wide(queries), wide(keys)
+    # A choice has no gradient; the closeness of the chosen key has, below.
     with torch.no_grad():
         distances = euclidean(queries, keys)
         if among is not None:
@@ -45,6 +46,7 @@ class StoredPairs(Memory):
         self._values: Tensor | None = None
 
     def size_in_bytes(self) -> int:
+        """Of every pair that was written."""
         return bytes_of(self._keys, self._values)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:

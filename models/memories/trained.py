@@ -104,19 +104,21 @@ class TrainedMemory(Memory):
             labels: int64 (batch, items), the class of each pair.
         """
         logits = self.logits(outputs).flatten(0, 1)
+        # The mean over items, the sum over memories: a memory trains as it would alone.
         return F.cross_entropy(logits, labels.flatten(), reduction="sum") / labels.shape[1]
 
     def check(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """How good each memory is (batch,), higher is better, and whether that is enough."""
         right = self.logits(outputs).argmax(-1) == labels
         recall = (right & outputs.isfinite().all(-1)).double().mean(-1)
-        return recall, recall >= self.stop_at - 1e-9
+        return recall, recall >= self.stop_at - 1e-9  # for shares such as 0.99 of 100
 
     def logits(self, outputs: Tensor) -> Tensor:
         """(batch, items, classes): inner products with the stored values."""
         scores = outputs @ self._classes.mT
         if not self._padded:
             return scores
+        # Padding repeats a class, which would count twice in the softmax.
         return scores.masked_fill(~self._present[:, None], torch.finfo(scores.dtype).min)
 
     def before_step(self, weights: Weights) -> None:
@@ -134,6 +136,7 @@ class TrainedMemory(Memory):
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
         with torch.enable_grad():
+            # Half-precision weights would not feel small steps.
             working = torch.promote_types(keys.dtype, torch.float32)
             batch = math.prod(keys.shape[:-2])
             flat = (x.detach().to(working, copy=True) for x in (keys, values))
@@ -149,12 +152,14 @@ class TrainedMemory(Memory):
         known = self._classes.shape[1]
         self._classes, self._present, place = distinct(torch.cat([self._classes, values], dim=1))
         self._padded = not bool(self._present.all())
+        # Classes are sorted anew with each write, so old labels move to their new places.
         old = place[:, :known].gather(1, self._labels)
         all_keys = torch.cat([self._keys, keys], dim=1)
         labels = torch.cat([old, place[:, known:]], dim=1)
         self._train(all_keys, labels)
         items = keys.shape[1]
         kept = round(self.replay * items)
+        # Every (1/replay)-th pair, evenly from first to last, without a generator.
         chosen = torch.arange(kept, device=keys.device) * items // max(kept, 1)
         chosen = torch.cat([torch.arange(old.shape[1], device=keys.device), old.shape[1] + chosen])
         self._keys, self._labels = all_keys[:, chosen], labels[:, chosen]
@@ -169,7 +174,7 @@ class TrainedMemory(Memory):
             if step % self.check_every == 0 or step == self.steps:
                 with torch.no_grad():
                     score, enough = self.check(self.outputs(weights, keys), labels)
-                    better = (score >= best) & ~done
+                    better = (score >= best) & ~done  # of equal ones the latest, until it is done
                     self._weights = [
                         torch.where(better[:, None, None], new, old).detach()
                         for new, old in zip(weights, self._weights, strict=True)
@@ -215,6 +220,7 @@ class TrainedMemory(Memory):
 
     def confidence(self, answers: Tensor) -> Tensor:
         """(batch, items): the largest cosine with a stored value."""
+        # Directions: trained by inner products, answers have no length that means anything.
         cosines = F.normalize(answers, dim=-1) @ F.normalize(self._classes, dim=-1).mT
         return cosines.amax(-1)
 
@@ -235,6 +241,7 @@ def distinct(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         The vectors (batch, classes, size), where one that has fewer repeats its first; which of
         them count, bool (batch, classes); and the class of each item, int64 (batch, items).
     """
+    # One memory at a time: the number of classes differs between them.
     found = [torch.unique(element, dim=0, return_inverse=True) for element in values]
     most = max(len(classes) for classes, _ in found)
     padded = [torch.cat([c, c[:1].expand(most - len(c), -1)]) for c, _ in found]

@@ -54,6 +54,7 @@ class TrainedLowRank(TrainedMemory):
         if rank < 1:
             raise ValueError(f"rank={rank} leaves nothing to train: give 1 or more")
         self.rank = self.inner_size = rank
+        # Neither from zero: a factor has no gradient while the other is 0.
         self.register_buffer("left", torch.randn(key_size, rank) / key_size**0.5)
         self.register_buffer("right", torch.randn(rank, value_size) / rank**0.5)
 

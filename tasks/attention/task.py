@@ -28,6 +28,15 @@ DIGITS = 8
 class AttentionOfStories(BabiStories):
     """Attention of the last position on windows of the validation file, averaged over windows.
 
+    Example: a window of 12 tokens, as one of ``BabiStories``. Nothing is predicted for the measure,
+    which is of the weights with which the last position reads the whole window:
+
+        window   e|pper| b|ar|ked| and| wa|g|g|ed| its| t
+        weights  a_1, a_2, … a_12 of each head, which add up to 1
+
+    A flat head has 1/12 everywhere, ``first_position`` 1 and ``unevenness`` 0; one that keeps its
+    attention on the start of the window, whatever stands there, has ``first_position`` up to 12.
+
     Args:
         windows: so many of each length, at most one for each token of the file; they overlap where
             the file is short.
@@ -50,6 +59,7 @@ class AttentionOfStories(BabiStories):
         self.extension = extension
 
     def data_hashes(self) -> dict[str, str]:
+        """Also of the windows whose last position is looked at, of both lengths."""
         hashes = super().data_hashes()
         for name, factor in (("windows", 1), ("extended_windows", self.extension)):
             stream, starts = self.attention_windows(factor)
@@ -57,6 +67,7 @@ class AttentionOfStories(BabiStories):
         return hashes
 
     def attention_windows(self, factor: int) -> tuple[TokenStream, Positions]:
+        # Evenly over all starts, so that 5,000 windows stand for the whole file, whatever its size.
         """Windows of ``factor`` times the training length, spread evenly over the file."""
         stream = self.stream("valid")
         places = stream.manifest.tokens - self.length * factor
@@ -102,6 +113,7 @@ class AttentionOfStories(BabiStories):
         return Evaluation(metrics, {}, curves, arrays)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Equal weights on all positions, at the training length."""
         return {"uniform attention": self._uniform}
 
     def _uniform(self, split: Split) -> Evaluation:
@@ -125,6 +137,7 @@ class AttentionOfStories(BabiStories):
             total = total + found.sum(dim=1).cpu().numpy()
             squares = squares + found.square().sum(dim=1).cpu().numpy()
         count = len(starts)
+        # E[x²] − E[x]² over n − 1: the unbiased variance over windows, divided by n.
         mean = np.asarray(total) / count
         return mean, (squares / count - mean**2) / max(1, count - 1)
 
@@ -144,6 +157,7 @@ def unevenness(attention: NDArray[np.float64], noise: NDArray[np.float64] | None
     old = attention[..., :keep]
     variance = old.var(axis=-1)
     if noise is not None:
+        # A mean of few windows is uneven by chance alone, by the variance of the mean.
         variance = np.maximum(variance - noise[..., :keep].mean(axis=-1), 0)
     return float((np.sqrt(variance) / old.mean(axis=-1)).mean())
 

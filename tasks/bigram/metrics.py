@@ -1,4 +1,5 @@
-"""What is measured of a predictor of the next token (sheet of Bietti et al. 2023, section 4)."""
+"""What is measured of a predictor of the next token (Bietti et al. 2023, "Birth of a Transformer",
+arXiv 2306.00802, section 4, and its released scripts)."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ def measure(predictor: Predictor, sequences: Sequences, table: Table) -> Evaluat
     occurrences, targets = sequences.occurrences(), sequences.targets
     loss, right, divergence = _by_position(predictor, sequences, table)
     known, first, ordinary = occurrences >= 2, occurrences == 1, occurrences == 0
+    # Where an output is its own trigger, repeating the input is right without looking back.
     moved = known & (targets != sequences.inputs)
     metrics = {
         "loss": _mean(loss, known),
@@ -44,6 +46,7 @@ def measure(predictor: Predictor, sequences: Sequences, table: Table) -> Evaluat
         "global_loss": _mean(loss, ordinary),
         "global_divergence": _mean(divergence, ordinary),
     }
+    # Intervals are over sequences, so each counts once, however often its triggers occur.
     asked = known.any(1)
     share = (right * known).sum(1)[asked] / known.sum(1)[asked]
     counts = range(1, min(MOST_OCCURRENCES, int(occurrences.max())) + 1)
@@ -73,6 +76,7 @@ def _by_position(
     predictor: Predictor, sequences: Sequences, table: Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cross-entropy, whether it was right, and divergence of π_b: each (sequences, time)."""
+    # Σ_j π_b log π_b of each row; the 1e-300 only spares the logarithm a zero that is not taken.
     entropy = -np.where(table.of_next > 0, table.of_next * np.log(table.of_next + 1e-300), 0).sum(1)
     of_next = torch.from_numpy(table.of_next).float()
     found: list[tuple[np.ndarray, ...]] = []
@@ -86,6 +90,7 @@ def _by_position(
         weights = of_next[torch.from_numpy(rows.inputs)]
         # 0 log 0 = 0: a token that cannot follow costs nothing, however sure a predictor is of it.
         cross = torch.where(weights > 0, weights * predicted, 0.0).sum(-1)
+        # KL(π_b ‖ prediction) = −Σ π_b log p̂ − H(π_b).
         divergence = -cross.numpy() - entropy[rows.inputs]
         found.append((losses.numpy().astype(np.float64), hits.numpy(), divergence))
     loss, right, divergence = (np.concatenate(parts) for parts in zip(*found, strict=True))

@@ -47,6 +47,7 @@ class Sequences:
         input is no trigger. The target is known from the past where c_t is 2 or more."""
         occurrences = np.zeros(self.inputs.shape, dtype=np.int64)
         for trigger in self.triggers.T:
+            # The number of hits so far, where there is one.
             hits = self.inputs == trigger[:, None]
             occurrences += hits * np.cumsum(hits, axis=1)
         return occurrences
@@ -86,6 +87,7 @@ class Sampler:
         no_repeat: bool,
     ) -> None:
         self.table, self.length, self.number, self.triggers = table, length, number, triggers
+        # A stable sort: equal counts in the order of tokens, on every machine.
         frequent = np.argsort(-table.unigrams, kind="stable")[: int((table.unigrams > 0).sum())]
         enough = len(frequent) - (skipped if triggers == "fixed" else 0)
         if enough < number:
@@ -97,6 +99,7 @@ class Sampler:
         of_output = (
             np.ones((table.vocabulary, table.vocabulary)) if outputs == "uniform" else table.of_next
         )
+        # Row: the trigger. An output may be its own trigger in the released code.
         if no_repeat:
             of_output = of_output * (1 - np.eye(table.vocabulary))
         if not of_output.any(1).all():
@@ -120,9 +123,11 @@ class Sampler:
                 waits = waits / self.table.of_token
             triggers = np.argsort(waits, axis=1, kind="stable")[:, : self.number]
         outputs = self._output(triggers, generator.random((count, self.number)))
+        # Flat look-up table: what must follow each token of each sequence, −1 for what is free.
         forced = np.full((count, self.table.vocabulary), -1)
         forced[np.arange(count)[:, None], triggers] = outputs
         forced_flat, starts = forced.ravel(), np.arange(count) * self.table.vocabulary
+        # All uniform numbers beforehand: the draw is the same whichever branch a position takes.
         uniform = generator.random((self.length + 1, count))
         tokens = np.empty((self.length + 1, count), dtype=np.int64)
         tokens[0] = self._first(np.zeros(count, dtype=np.int64), uniform[0])
@@ -139,6 +144,7 @@ class _Inverse:
     def __init__(self, probabilities: Floats) -> None:
         sums = probabilities.cumsum(1)
         rows = np.arange(len(sums))[:, None]
+        # Row r occupies (r, r + 1], so that one sorted search serves all rows.
         self.joined = (sums / sums[:, -1:] + rows).ravel()
         self.width = sums.shape[1]
 

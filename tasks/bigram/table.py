@@ -67,7 +67,9 @@ def dirichlet(vocabulary: int, concentration: float, seed: int) -> Table:
     gammas = generator.standard_gamma(concentration, (vocabulary, vocabulary))
     gammas[np.arange(vocabulary), gammas.argmax(1)] += 1e-300  # no row of zeros
     rows = np.rint(RESOLUTION * gammas / gammas.sum(1, keepdims=True)).astype(np.int64)
+    # Half of the time the chain stays: so it has no period, and powers of it converge.
     lazy = (rows / rows.sum(1, keepdims=True) + np.eye(vocabulary)) / 2
+    # 2²⁰ steps by twenty squarings: how often the chain visits each token in the long run.
     visits = np.linalg.matrix_power(lazy, 2**20).mean(0)
     return Table(np.rint(RESOLUTION * visits).astype(np.int64), rows)
 
@@ -83,7 +85,9 @@ def count(text: str) -> tuple[str, Table]:
         raise ValueError("the text has fewer than two different characters: give an ordinary one")
     size = len(characters)
     codes = np.array([ord(character) for character in characters])
+    # Code points are sorted, so their places are the tokens.
     tokens = np.searchsorted(codes, np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32))
+    # A pair (i, j) is the number i · size + j: one count for all pairs.
     pairs = np.bincount(tokens[:-1] * size + tokens[1:], minlength=size * size)
     return characters, Table(
         np.bincount(tokens, minlength=size).astype(np.int64),

@@ -33,6 +33,17 @@ class Bigram(Task):
     Training asks for every next token. The headline and ``loss`` of an evaluation are about the
     outputs that the past tells: the second and later occurrence of a trigger.
 
+    Example: ``length=16, number_of_triggers=2``, sequence 1 of training seed 0; blanks are written
+    _, and the triggers are _ (its output here is x) and e (o). All targets train, "told" are
+    evaluated:
+
+        input   e o , _ x t _ x ' l l e o o _ x
+        target  o , _ x t _ x ' l l e o o _ x f
+        told    . . . . . . x . . . . o . . x .
+
+    To be right there, a model must find the token that followed this trigger before; the bigram
+    table alone, without a look back, is right at about 1 in 65 of them, as outputs are uniform.
+
     Args:
         source: the table of ordinary bigrams: "tiny_shakespeare" (characters, kept with this file),
             "dirichlet" (random), or "text".
@@ -94,6 +105,8 @@ class Bigram(Task):
             raise ValueError(f"concentration={concentration} is too small: give a number above 0")
         self.length, self.data_seed = length, data_seed
         self.sizes = {"validation": validation_size, "test": test_size}
+        # Made when they are used: a text is read then, and not when a configuration is only
+        # checked.
         self._load = partial(load, source, text, vocabulary, concentration, data_seed)
         self._sampler = partial(
             Sampler,
@@ -117,6 +130,7 @@ class Bigram(Task):
         return {name: self._draw(size, streams[name]) for name, size in self.sizes.items()}
 
     def specification(self) -> SequenceSpecification:
+        """``length`` positions over the tokens of the table."""
         return SequenceSpecification(self.length, vocabulary=self.sampler.table.vocabulary)
 
     def data_hashes(self) -> dict[str, str]:
@@ -137,16 +151,20 @@ class Bigram(Task):
         return self._draw(size, TRAIN, seed, step)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of every next token, in nats."""
         return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """The metrics of :func:`tasks.bigram.metrics.measure`."""
         return measure(_of_model(model, device), self.splits[split], self.sampler.table)
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        """Mean cross-entropy of the outputs that the past tells (c_t >= 2), in nats."""
         sequences = self.splits["validation"]
         return in_context_loss(_of_model(model, device), sequences, self.sampler.table)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """A guess, the table of bigrams without a look back, and whoever knows the triggers."""
         known: dict[str, Predictor] = {
             "uniform": self._uniform,
             "global bigram": self._global,
@@ -160,6 +178,8 @@ class Bigram(Task):
         }
 
     def _draw(self, size: int, *key: int) -> Sequences:
+        # A stream of its own for each split and step: batches do not depend on what was drawn
+        # before.
         seeds = np.random.SeedSequence([self.data_seed, *key])
         return self.sampler.draw(np.random.Generator(np.random.Philox(seeds)), size)
 
@@ -169,6 +189,7 @@ class Bigram(Task):
 
     def _global(self, sequences: Sequences) -> Tensor:
         """π_b(· | z_t) everywhere: what a model knows that does not look back."""
+        # log 0 = −∞ after triggers, where π_b is no answer: that loss is not finite, and left out.
         return torch.from_numpy(self.sampler.table.of_next).log()[sequences.inputs]
 
     def _oracle(self, sequences: Sequences) -> Tensor:
@@ -179,6 +200,7 @@ class Bigram(Task):
             self.sampler.of_output[sequences.inputs],
             self.sampler.table.of_next[sequences.inputs],
         )
+        # From the second occurrence on the output is known; at the first it is a draw of its kind.
         told = np.eye(self.sampler.table.vocabulary)[sequences.targets]
         return torch.from_numpy(np.where((occurrences >= 2)[..., None], told, rows)).log()
 

@@ -52,6 +52,15 @@ class BigramProbes(Measurement):
     ``loss`` (of what is known, in nats), and ``steps_to_half_<probe>``: where a curve first reaches
     0.5, by straight lines between its points; left out where it never does.
 
+    Example of a sequence (``length=16, number_of_triggers=2``; blanks are written _), with the
+    targets of ``loss_on=known``, where a trigger occurs again:
+
+        input   e o , _ x t _ x ' l l e o o _ x
+        target  . . . . . . x . . . . o . . x .
+
+    Layer 1 must look at the token before (W_K¹), layer 2 at what followed the same token (W_K²),
+    and W_O² must write that token out; without them a guess is right at 1 in 65 of them.
+
     Args:
         source, text, triggers, number_of_triggers, length, data_seed: of the bigram task.
         evaluated: sequences on which accuracy and attention are measured.
@@ -122,6 +131,8 @@ class BigramProbes(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """Train by SGD from the weights of ``seed``, with probes before the first step and after
+        the last."""
         vocabulary = self.bigram.sampler.table.vocabulary
         model: Any = fitting_model(
             build, vocabulary, self.length, seed=seed, offers=OFFERS, choose=CHOOSE
@@ -142,6 +153,7 @@ class BigramProbes(Measurement):
                 for name, value in self._probe(model, asked, device).items():
                     curves.setdefault(name, []).append(value)
                 if self.in_turn:
+                    # Before the first step: a memory that waits for its turn must not move in it.
                     _let_learn(model, curves)
             if step < self.steps:
                 self._train(model, optimiser, seed, step, device)
@@ -150,6 +162,7 @@ class BigramProbes(Measurement):
         if self.ablated:
             metrics |= self._ablation(model, asked, device)
         for name in ("accuracy", "output_recall", "token_recall", "early_position_recall"):
+            # From the curve, not from single steps: probes are only taken every few of them.
             crossed = crossing(steps, curves[name])
             if crossed is not None:
                 metrics[f"steps_to_half_{name}"] = crossed
@@ -167,6 +180,8 @@ class BigramProbes(Measurement):
         sequences = self.bigram.training_sequences(seed, step, self.batch)
         targets = sequences.targets
         if self.loss_on == "known":
+            # Nothing but the known outputs: a loss on all tokens would also train the first
+            # occurrences, which nothing tells.
             targets = np.where(sequences.occurrences() >= 2, targets, IGNORED)
             if (targets == IGNORED).all():
                 raise Refused(NOTHING_KNOWN)
@@ -191,9 +206,11 @@ class BigramProbes(Measurement):
         ).cpu()
         right = logits.argmax(-1).cpu().numpy() == targets
         looks = first.argmax(-1).cpu().numpy()  # (time,) or (sequences, time)
+        # (sequences, time − 1): whether position t + 1 looks at t.
         back = np.broadcast_to(looks, targets.shape)[:, 1:] == np.arange(targets.shape[1] - 1)
         place = second.argmax(-1).cpu().numpy()
         seen = np.take_along_axis(sequences.inputs, place, axis=1)
+        # What stands before the place looked at; place 0 has nothing before it, and is left out.
         before = np.take_along_axis(sequences.inputs, np.maximum(place - 1, 0), axis=1)
         after_trigger = (before == sequences.inputs) & (place > 0)
         fixed = None
@@ -227,12 +244,14 @@ class BigramProbes(Measurement):
         inputs = _tensor(sequences.inputs, device)
         likeliest = self.bigram.sampler.table.of_next.argmax(1)[sequences.inputs]
         followed = followers(sequences.inputs, self.bigram.sampler.table.vocabulary)
+        # Where both answers exist and differ: only there the prediction says which one W_F decides.
         disagree = followed.any(-1) & ~_of_tokens(followed, likeliest)
         ordinary = sequences.occurrences() == 0
         targets = _tensor(sequences.targets, device)
         own = model.get_parameter("feed_forward")
         found = {}
         for name, matrix in (("", own), ("_without_w_f", torch.zeros_like(own))):
+            # The parameter is exchanged for this call alone; the model is not changed.
             logits = torch.func.functional_call(model, {"feed_forward": matrix}, (inputs,))
             losses = functional.cross_entropy(logits.mT, targets, reduction="none").cpu().numpy()
             answers = logits.argmax(-1).cpu().numpy()
@@ -247,6 +266,7 @@ class BigramProbes(Measurement):
         if logits is None:
             return None
         wanted = torch.from_numpy(self.bigram.sampler.table.of_next).float()
+        # π log π with 0 log 0 = 0.
         each = torch.special.xlogy(wanted, wanted) - wanted * logits.log_softmax(-1).cpu()
         kept = torch.ones(len(wanted), dtype=torch.bool)
         if self.triggers == "fixed":
@@ -260,6 +280,7 @@ def crossing(steps: Sequence[int], values: Sequence[float], level: float = HALF)
         if value >= level:
             if place == 0:
                 return float(steps[0])
+            # Linear between the two probes around the crossing.
             share = (level - values[place - 1]) / (value - values[place - 1])
             return steps[place - 1] + share * (steps[place] - steps[place - 1])
     return None
@@ -272,6 +293,8 @@ def followers(inputs: np.ndarray, vocabulary: int) -> np.ndarray:
     seen = np.zeros((len(inputs), vocabulary, vocabulary), dtype=bool)
     found = np.zeros((*inputs.shape, vocabulary), dtype=bool)
     for place in range(1, inputs.shape[1]):
+        # At ``place`` only pairs that end there or before count: the token after it is not known
+        # yet.
         seen[rows, inputs[:, place - 1], inputs[:, place]] = True
         found[:, place] = seen[rows, inputs[:, place]]
     return found
@@ -287,6 +310,7 @@ def _let_learn(model: nn.Module, curves: Mapping[str, Sequence[float]]) -> None:
     its_turn = True
     for name, probe in IN_TURN.items():
         model.get_parameter(name).requires_grad_(its_turn)
+        # Half the way from its start to 1: the probe of few triggers does not start at 0.
         its_turn = its_turn and max(curves[probe]) >= (curves[probe][0] + 1) / 2
 
 

@@ -25,8 +25,10 @@ class Bracket:
     def next(self, start: int, most: int) -> int | None:
         """How many to try next; None when the search is over."""
         if self.high is None:
+            # Two failures in a row set ``high``; after one the doubling goes on from that number.
             last = self.failed or self.low
             return None if last >= most else min(most, max(start, 2 * last))
+        # The published rule; ``low`` may be 0 after the first failures.
         if self.high - self.low <= 1 or (self.low and self.high / self.low <= 1.01):
             return None
         return (self.low + self.high) // 2
@@ -38,6 +40,7 @@ class Bracket:
         elif self.high is not None:
             self.high = number
         elif self.failed is not None or number >= most:
+            # The first of the two failures: nothing above it was recalled.
             self.high = self.failed or number
         else:
             self.failed = number
@@ -75,6 +78,7 @@ def largest(
             for trial, share in zip(chosen, recall(chosen, number), strict=True):
                 bracket = brackets[trial]
                 bracket.tried.append((number, share))
+                # For shares such as 99 of 100, which are no exact binary fractions.
                 bracket.learn(number, share >= threshold - 1e-9, most)
             tried += 1
             report(tried)

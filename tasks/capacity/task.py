@@ -31,6 +31,17 @@ class Capacity(Measurement):
     of a larger one. A memory that trains inside ``write`` until a share is recalled is told which
     share is asked for.
 
+    Example: one trial at width 4 (test, seed 0) and a sum of outer products. Rows are queries,
+    columns the values that were stored, entries their inner products with what is read:
+
+        N = 3    .98  .31  .29         N = 4    .98  .61  .15 -.66
+                 .49  .73  .29                  .48  .34  .47 -.24   ← the first value wins
+                 .44  .23  .79                  .43 -.35 1.06  .46
+        recall 1: the diagonal wins            -.35 -.70  .88  .87   ← the third: recall 1/2
+
+    A memory must keep N associations apart in a state of fixed size; one that holds nothing
+    recalls 1/N of them by chance, or 1/M of M classes.
+
     Args:
         widths: d of keys and values.
         wide: further widths for memories that are not trained inside ``write``.
@@ -106,8 +117,11 @@ class Capacity(Measurement):
         values: list[Tensor] = []
         for trial in range(self.trials):
             name = f"capacity/{split}/{seed}/{width}/{trial}".encode()
+            # A generator by name: a trial's embeddings depend on nothing that other widths or
+            # trials draw.
             number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") >> 1
             generator = torch.Generator().manual_seed(number)
+            # Values first: a few classes then have the same values, however many keys are drawn.
             for drawn, rows in (
                 (values, self.classes or self.most(width)),
                 (keys, self.most(width)),
@@ -138,7 +152,7 @@ class Capacity(Measurement):
         evaluation = Evaluation({}, arrays={"widths": widths})
         total = len(cells)
         for done, (width, threshold) in enumerate(cells):
-
+            # Defaults bind now: a closure would see the width of the last cell.
             def tried(
                 count: int, at: str = f"d = {width}, {threshold:g} recalled", done: int = done
             ) -> None:
@@ -175,8 +189,10 @@ class Capacity(Measurement):
         quantities = {
             "associations": mean,
             "n_log_n_over_d2": sum(n * math.log(max(n, 1)) for n in numbers)
+            # N log N / d² of each trial, not of the mean: about ½ for a Hebbian matrix that recalls
+            # half.
             / (len(numbers) * width**2),
-            "weights": weights / 4,
+            "weights": weights / 4,  # float32
             "state_bytes": state,
         }
         if inner is not None:
@@ -187,6 +203,7 @@ class Capacity(Measurement):
             curve["x"].append(float(width))
             curve["y"].append(float(value))
         evaluation.arrays.setdefault(f"associations/{threshold:g}", []).append(numbers)
+        # A bracket without a failure ended at the largest N that is tried: a lower bound.
         filled = [bracket.high is not None for bracket in found]
         evaluation.arrays.setdefault(f"filled/{threshold:g}", []).append(filled)
         if (width, threshold) == (self.headline_width, self.thresholds[0]):
@@ -216,6 +233,8 @@ class _Store:
         keys, values = self.keys[chosen, :number], self.values[chosen]
         answers = torch.arange(number, device=keys.device)
         if self.classes:
+            # Key i has class ⌊i M / N⌋; with fewer keys than classes only those that occur are
+            # stored.
             stored, answers = (answers * self.classes // number).unique(return_inverse=True)
             return keys, values[:, stored], answers
         return keys, values[:, :number], answers
@@ -230,7 +249,9 @@ class _Store:
         for start in range(0, number, step):
             part = slice(start, start + step)
             read, _ = memory.read(keys[:, part])
+            # Among the values that are stored, by inner product: their scale decides nothing.
             best = (read @ values.mT).argmax(-1)
+            # An answer that is not finite recalls nothing, although argmax would name some value.
             right += ((best == answers[part]) & read.isfinite().all(-1)).sum(-1)
         return [count / number for count in right.tolist()]
 
@@ -238,6 +259,7 @@ class _Store:
         """With about ``number`` associations in one memory: bytes of all that is kept, bytes of the
         weights without pairs kept for another training, and m where there is one."""
         keys, values, answers = self._pairs([0], max(1, number))
+        # One step: only sizes are asked for, and they do not depend on how long was trained.
         memory = self._filled(keys, values[:, answers], steps=1)
         inner = memory.inner_size if isinstance(memory, TrainedMemory) else None
         return memory.size_in_bytes(), memory.weights_in_bytes(), inner

@@ -43,6 +43,7 @@ class Facts:
     ) -> Facts:
         """Each answer uniform among those of its relation."""
         drawn = torch.randint(choices, (subjects, relations), generator=generator)
+        # Block r has the answers r D … r D + D − 1: an answer tells its relation.
         answers = torch.arange(relations) * choices + drawn
         return cls(subjects, relations, choices, noise, length, answers)
 
@@ -51,6 +52,7 @@ class Facts:
         cls, subjects: int, relations: int, choices: int, noise: int, length: int
     ) -> Facts:
         """Subject j has the choice floor(j D / S) for every relation."""
+        # Without chance: the choice is a function of the subject alone, of which D values exist.
         drawn = (torch.arange(subjects) * choices // subjects)[:, None]
         answers = torch.arange(relations) * choices + drawn
         return cls(subjects, relations, choices, noise, length, answers)
@@ -74,11 +76,13 @@ class Facts:
         """Counts of tokens (size, vocabulary), float32; subjects and relations, int64 (size,)."""
         subject = torch.randint(self.subjects, (size,), generator=generator)
         relation = torch.randint(self.relations, (size,), generator=generator)
+        # T − 3: subject, relation and end have the other places.
         noise = torch.randint(self.noise, (size, self.length - 3), generator=generator)
         counts = torch.zeros(size, self.vocabulary)
         noise += self.subjects + self.relations
         counts.scatter_add_(1, noise, torch.ones(noise.shape))
         rows = torch.arange(size)
+        # No model here sees positions, so a sequence is drawn as the counts of its tokens.
         counts[rows, subject] = 1.0
         counts[rows, self.subjects + relation] = 1.0
         counts[:, self.end] = 1.0

@@ -77,11 +77,13 @@ def _losses(
     model: nn.Module, facts: Facts, counts: Tensor, labels: Tensor, relation: Tensor
 ) -> list[float]:
     logits = model(counts, facts.end)
+    # (batch, relations, choices): blocks of answers by relation.
     blocks = logits.log_softmax(-1).unflatten(1, (facts.relations, facts.choices))
     rows = torch.arange(len(labels), device=labels.device)
     best = logits.argmax(-1)
     values = (
         F.cross_entropy(logits, labels),
+        # logsumexp over a block: the log-probability that the answer is any of that relation's.
         -blocks.logsumexp(2)[rows, relation].mean(),
         -blocks.logsumexp(1)[rows, labels % facts.choices].mean(),
         (best == labels).double().mean(),

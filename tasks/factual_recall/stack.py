@@ -39,6 +39,7 @@ def train(
     """
     device = next(models[0].parameters()).device
     trained = [name for name, _ in models[0].named_parameters()]
+    # Its forward pass serves all: it takes its shapes from the padded tensors.
     largest = max(models, key=lambda model: sum(p.numel() for p in model.parameters()))
     state = _stacked(models)
     lr = torch.tensor(lrs, device=device)
@@ -61,6 +62,7 @@ def train(
             state[name].requires_grad_()
         given = logits(state, counts)
         targets = labels.expand(len(rows), -1)
+        # The sum over models of each one's mean: gradients are those of training alone.
         loss = F.cross_entropy(given.flatten(0, 1), targets.flatten(), reduction="sum") / batch_size
         gradients = torch.autograd.grad(loss, [state[name] for name in trained])
         for name, gradient in zip(trained, gradients, strict=True):
@@ -76,6 +78,7 @@ def train(
         going = [place for place, row in enumerate(rows) if best[row] < success]
         if not going or (any_is_enough and len(going) < len(rows)):
             break
+        # Models that are done leave the stack, and the rest goes on with its moments.
         if len(going) < len(rows):
             rows = [rows[place] for place in going]
             state = {name: tensor[going] for name, tensor in state.items()}
@@ -97,6 +100,7 @@ def _stacked(models: Sequence[nn.Module]) -> dict[str, Tensor]:
     for name in states[0]:
         tensors = [state[name] for state in states]
         shape = [max(sizes) for sizes in zip(*(t.shape for t in tensors), strict=True)]
+        # Zeros where a smaller model has nothing.
         room = tensors[0].new_zeros(len(tensors), *shape)
         for place, tensor in enumerate(tensors):
             room[(place, *(slice(size) for size in tensor.shape))] = tensor
@@ -111,6 +115,7 @@ def _adam(
     first, second = moments
     first.lerp_(gradient, 0.1)
     second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+    # In the order of PyTorch's AdamW: √(v̂) + ε, with m̂ scaled into the step size.
     scaled = (second / (1 - 0.999**step)).sqrt_().add_(1e-8)
     size = (lr / (1 - 0.9**step)).reshape(-1, *[1] * (x.ndim - 1))
     return x - size * first / scaled

@@ -45,6 +45,17 @@ class FactualRecall(Measurement):
     * "phases": the loss while linear attention learns 64 facts, with the published sizes. Its
       model is ``one_hot_attention``, that of the others ``fact_transformer``.
 
+    Example: 2 subjects (0, 1), 2 relations (2, 3), 3 tokens of noise (4 to 6), the end 7, 2
+    answers of each relation, ``length=6``; facts and sequences of seed 0. A model sees how often
+    each token is there, not where, and is asked for one answer after the whole sequence:
+
+        facts    (0, 2) → 0   (0, 3) → 3   (1, 2) → 1   (1, 3) → 2
+        input    {0, 3, 4, 5, 5, 7}   subject 0, relation 3     target  3
+                 {1, 2, 4, 5, 5, 7}   subject 1, relation 2     target  1
+
+    Weights must hold the fact of each pair: nothing in the sequence tells it. Who knows the
+    relation alone is right with 1/D, at a loss of ln D, which is the plateau of "phases".
+
     Args:
         part: one of the above.
         subjects, relations, choices, noise, length: the facts of the phase diagram, whose noise is
@@ -187,9 +198,11 @@ class FactualRecall(Measurement):
                 models, [lr for _, lr in sizes], facts, ("diagram", split, seed, heads), at
             )
             each = len(self.learning_rates)
+            # Of a cell with several step sizes the best accuracy and the fewest steps.
             accuracy.append([max(best[k : k + each]) for k in range(0, len(best), each)])
             steps.append([min(last[k : k + each]) for k in range(0, len(last), each)])
         report("measured", total, total)
+        # Published axes: d d_h H of the 4 d d_h H parameters, and d m of the 2 d m.
         attention = [self.width * self.head_size * heads for heads in self.heads]
         mlp = [self.width * width for width in self.mlp_widths]
         cells = [
@@ -250,6 +263,7 @@ class FactualRecall(Measurement):
             )
         }
         first, most = RELATIONS[self.subject_power]
+        # Searches of one ratio go up in width: each starts from what the narrower one recalled.
         start = dict.fromkeys(self.ratios, first)
         cells = [
             (width, ratio, head_size, hidden)
@@ -281,6 +295,7 @@ class FactualRecall(Measurement):
                     LENGTH,
                     generator_of("facts", *names),
                 )
+                # Each step size starts from the same weights and sees the same sequences.
                 (d, head, m), start_at = sizes, seed_of(*names)
                 built = [
                     _transformer(build, facts, (d, head, HEADS, m), start_at)
@@ -295,6 +310,7 @@ class FactualRecall(Measurement):
                 return [max(best)]
 
             found = largest(recalled, 1, 0.99, start=start[ratio], most=most)[0].low
+            # Where nothing was recalled, the next width begins below the published least number.
             start[ratio] = max(first // 2, found)
             parameters = 4 * HEADS * head_size * width + 2 * hidden * width
             facts_recalled = found ** (self.subject_power + 1)
@@ -302,6 +318,7 @@ class FactualRecall(Measurement):
             for name, value in zip(points, row, strict=True):
                 points[name].append(float(value))
         report("measured", len(cells), len(cells))
+        # Least squares through the origin: Σ p f / Σ p².
         squares = sum(p * p for p in points["parameters"])
         products = sum(p * f for p, f in zip(points["parameters"], points["facts"], strict=True))
         return Evaluation(

@@ -27,6 +27,7 @@ def clean_gradient(weight: Tensor, inputs: Tensor, outputs: Tensor, joint: Tenso
     """
     predicted = (inputs @ weight @ outputs.mT).softmax(-1)
     p_of_z = joint.sum(-1, keepdim=True)
+    # p(z) p̂(k|z) − p(z, k) = p(z) (p̂ − p)(k|z), summed as outer products u_z v_kᵀ.
     return inputs.mT @ (p_of_z * predicted - joint) @ outputs
 
 
@@ -46,6 +47,7 @@ def noisy_gradient(weight: Tensor, inputs: Tensor, outputs: Tensor, joint: Tenso
     p_of_k = joint.sum(0)
     predicted = (inputs @ weight @ outputs.mT).softmax(-1)
     means = inputs.mT @ (joint / p_of_k)  # (trials, d, classes)
+    # The divisions by p(k) cancel in the product below; they are there to test the lemma as stated.
     believed = inputs.mT @ (joint.sum(-1, keepdim=True) * predicted / p_of_k)
     return ((believed - means) * p_of_k) @ outputs
 

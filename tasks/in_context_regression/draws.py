@@ -75,8 +75,11 @@ class Functions:
 
     def draw(self, count: int, *key: int) -> Drawn:
         """Sequences 0 … count - 1 of the stream ``key``, with ``pairs + 1`` queries each."""
+        # Vectors, then weights, then noise: with noise 0 the same numbers are drawn and multiplied
+        # by 0.
         generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
         vectors = generator.standard_normal((count, self.pairs + 1, self.dimension))
+        # Var(w·x) = Σ_j Var(w_j) Var(x_j) = 1.
         weights = generator.standard_normal((count, self.dimension)) / self.dimension**0.5
         return Drawn(vectors, weights, self.noise * generator.standard_normal(vectors.shape[:2]))
 

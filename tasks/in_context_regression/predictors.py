@@ -28,8 +28,10 @@ def ridge(drawn: Drawn, penalty: float) -> Numbers:
     for k in range(1, queries):
         system, seen = drawn.vectors[:, :k], drawn.observed[:, :k, None]
         if rows is not None:
+            # Ridge as least squares: d more rows √penalty · I with values 0.
             system = np.concatenate([system, rows], axis=1)
             seen = np.concatenate([seen, np.zeros((count, size, 1))], axis=1)
+        # The pseudoinverse takes the shortest of all solutions while k < d.
         weights = np.linalg.pinv(system) @ seen
         answers[:, k] = (drawn.vectors[:, k, None] @ weights)[:, 0, 0]
     return answers
@@ -49,10 +51,12 @@ def descent(drawn: Drawn, noise: float, steps: int) -> Numbers:
         seen, values = drawn.vectors[:, :k], drawn.observed[:, :k, None]
         rate = np.full((count, 1, 1), 1 / (k + size + 1 + size * noise**2))
         if steps > 1:
+            # The largest eigenvalue of XᵀX is the square of the largest singular value of X.
             largest = np.linalg.norm(seen, ord=2, axis=(1, 2), keepdims=True) ** 2
             rate = np.where(rate * largest < 2, rate, 1 / largest)
         weights = np.zeros((count, size, 1))
         for _ in range(steps):
+            # w ← w + rate Xᵀ (y − X w), of all sequences at once.
             weights = weights + rate * seen.swapaxes(1, 2) @ (values - seen @ weights)
         answers[:, k] = (drawn.vectors[:, k, None] @ weights)[:, 0, 0]
     return answers
@@ -61,5 +65,6 @@ def descent(drawn: Drawn, noise: float, steps: int) -> Numbers:
 def references(functions: Functions, drawn: Drawn) -> dict[str, Numbers]:
     """Label -> answers (sequences, queries) of all predictors that need no training."""
     steps = {label_of(count): descent(drawn, functions.noise, count) for count in STEPS}
+    # Noise variance over the variance 1/d of a weight.
     best = ridge(drawn, functions.dimension * functions.noise**2)
     return {"zero": np.zeros_like(best), **steps, "ridge (oracle)": best}

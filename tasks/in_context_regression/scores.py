@@ -28,6 +28,7 @@ def measured(
     Args:
         known: label -> answers of the predictors on the same sequences.
     """
+    # Against the function itself: a noisy value has an error that nobody can avoid.
     squares = (answers - drawn.values) ** 2
     size = drawn.vectors.shape[-1]
     items = {

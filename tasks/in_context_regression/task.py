@@ -40,6 +40,17 @@ class InContextRegression(Task):
     :func:`tasks.in_context_regression.scores.measured`, and ``loss``, the squared error against the
     values as they are seen.
 
+    Example: ``dimension=2, pairs=2``, the first training sequence of seed 0, a column for a
+    position; the loss counts where a vector stands (x), and not where its value is shown:
+
+        alternating  -.21   0   -.29   0   -1.41      pairs  -.21 -.21  -.29  -.29 -1.41
+                     -.13   0  -1.27   0     .04             -.13 -.13 -1.27 -1.27   .04
+                       0   .02    0  -.44     0                 0  .02     0  -.44     0
+        target       .02    .  -.44    .   .56               .02    .  -.44     .   .56
+
+    A model must solve for w from the pairs that it has read: .56 = w · (-1.41, .04). Without them
+    the best answer is 0, with a squared error of 1, the variance of a value.
+
     Args:
         tokens: "pairs" or "alternating".
         dimension: d of the vectors.
@@ -83,7 +94,9 @@ class InContextRegression(Task):
         return {name: references(self.functions, drawn) for name, drawn in self.splits.items()}
 
     def specification(self) -> SequenceSpecification:
+        """2 pairs + 1 positions of d + 1 channels in, one channel out."""
         return SequenceSpecification(
+            # 2 (pairs + 1) tokens without the last value, which is asked for.
             2 * self.functions.pairs + 1,
             input_channels=self.functions.dimension + 1,
             output_channels=1,
@@ -110,18 +123,24 @@ class InContextRegression(Task):
         return Batch(inputs, targets, tokens=inputs.shape[0] * inputs.shape[1])
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean squared error at the positions of vectors, against values as they are seen."""
+        # Even positions hold vectors; the outputs at values are not looked at.
         return functional.mse_loss(outputs[:, ::2].float(), batch.targets[:, ::2])
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """The metrics of :func:`tasks.in_context_regression.scores.measured`, and ``loss``."""
         drawn = self.splits[split]
         answers = self._answers(model, drawn, device)
         return measured(answers, drawn, self.known[split], loss=_loss(answers, drawn))
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        """Mean squared error against noisy values, over all queries."""
         drawn = self.splits["validation"]
         return _loss(self._answers(model, drawn, device), drawn)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Zero, gradient steps towards least squares, and ridge, each from the pairs before a
+        query."""
         # Labels alone, so that nobody who asks for one computes all.
         labels = references(self.functions, self.functions.draw(1, 0))
         return {label: partial(self._of_predictor, label=label) for label in labels}

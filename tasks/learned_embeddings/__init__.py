@@ -28,6 +28,17 @@ CHOOSE = "learned_embeddings trains embeddings: choose models=learnable or model
 class LearnedEmbeddings(Measurement):
     """The error Σ_z p(z) 1{prediction ≠ z mod M} after training by Adam, for several M.
 
+    Example: ``tokens=5, classes=(3,), batch=10``: the shares of two batches of the test, seed 0,
+    and what is asked of each token:
+
+        token     0    1    2    3    4
+        batch 1  .8   .1    0   .1    0
+        batch 2  .5   .2    0   .2   .1
+        class     0    1    2    0    1      (z mod 3)
+
+    Embeddings of two dimensions must turn so that each token points to its class; who always says
+    class 0 errs with the mass of the other classes.
+
     Args:
         tokens: N.
         alpha: exponent of Zipf's law.
@@ -135,6 +146,7 @@ class LearnedEmbeddings(Measurement):
         """How much of each batch is each token, float32 (steps, trials, tokens)."""
         generator = np.random.default_rng(seed_of("samples", split, seed, classes))
         size = (steps, self.trials)
+        # Losses need only counts of tokens: a batch is a multinomial draw, not a list of samples.
         counts = generator.multinomial(self.batch, self.probabilities.numpy(), size)
         return torch.from_numpy(counts).float() / self.batch
 
@@ -146,6 +158,7 @@ class LearnedEmbeddings(Measurement):
         truth = (torch.arange(self.tokens, device=device) % classes).expand(self.trials, -1)
         optimiser = torch.optim.Adam(model.parameters(), self.lr)
         for share in shares.to(device):
+            # All tokens at once, weighted by their share of the batch: the same mean loss.
             token_losses = functional.cross_entropy(
                 model.read(model.embedding).mT, truth, reduction="none"
             )
@@ -156,6 +169,7 @@ class LearnedEmbeddings(Measurement):
             scores = model.read(model.embedding)
         if not torch.isfinite(scores).all():
             raise Diverged(f"the scores of {classes} classes are not finite: lower tasks.lr")
+        # In double, as the probabilities are: rare tokens weigh less than 1e-4.
         wrong = (scores.argmax(-1) != truth).double().cpu()
         errors: list[float] = (wrong @ self.probabilities).tolist()
         return errors

@@ -71,12 +71,15 @@ def recall(generator: np.random.Generator, count: int, rule: Rule, training: boo
     noise_tokens = NOISE_VOCABULARY if rule.noise else 0
     tokens = rule.vocabulary - noise_tokens
     pairs, keys_known = rule.length // 2 - 1, tokens // 2
+    # A map of its own for each sequence: weights alone cannot learn it.
     value_of = generator.integers(keys_known, tokens, (count, keys_known))
     keys = generator.integers(0, keys_known, (count, pairs))
     noisy = generator.random((count, pairs)) < rule.noise
+    # At least one pair that is no noise, so that there is a key to ask for.
     noisy[np.arange(count), generator.integers(0, pairs, count)] = False
     is_key = (keys[:, :, None] == np.arange(keys_known)) & ~noisy[:, :, None]
     shown = is_key.any(1)
+    # A random one of the keys that were shown.
     last = np.where(shown, generator.random(shown.shape), -1.0).argmax(1)
     values = np.take_along_axis(value_of, keys, axis=1)
     filler = generator.integers(tokens, tokens + max(noise_tokens, 1), (count, pairs, 2))
@@ -84,6 +87,7 @@ def recall(generator: np.random.Generator, count: int, rule: Rule, training: boo
     end = np.stack([last, value_of[np.arange(count), last]], axis=1)
     whole = np.concatenate([body.reshape(count, -1), end], axis=1)
     seen_before = (is_key & (is_key.cumsum(1) > 1)).any(2)
+    # Every token after a known key: its value is told by the context.
     asked = np.zeros(whole.shape, dtype=bool)
     asked[:, 1:-2:2], asked[:, -1] = seen_before, True
     return _of_next_tokens(whole, asked)
@@ -97,7 +101,9 @@ def fuzzy_recall(
     Token V-1 fills from the left; keys are the first half of the others, values the second.
     """
     padding = rule.vocabulary - 1
+    # Half of the other tokens are keys, the rest values.
     keys_known = padding // 2
+    # More pairs than can fit: the shortest pair has two tokens.
     most = rule.length // 2 + 1
     key_sizes = (
         generator.integers(1, LONGEST_MOTIF + 1, (count, most))
@@ -133,12 +139,14 @@ def _with_probe(
     somewhere, at the share ``place`` of the sequence, and comes again at its end."""
     probe, *others = pairs
     room = length - sum(map(len, probe)) - 2 * LONGEST_MOTIF
+    # A pair has at most 6 tokens, so one begins between room − 6 and room: the probe is shown.
     at = place * max(room - 2 * LONGEST_MOTIF, 0)
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
     tokens: list[int] = []
     asked: list[bool] = []
 
     def write(key: tuple[int, ...], value: tuple[int, ...]) -> None:
+        # A key that comes again has the value of its first time.
         known = key in found
         value = found.setdefault(key, value)
         tokens.extend((*key, *value))
@@ -147,6 +155,7 @@ def _with_probe(
     for key, value in others:
         if len(tokens) >= room:
             break
+        # The probe must have been shown before it is asked: due once its place is reached.
         due = len(tokens) >= at and probe[0] not in found
         if due or key == probe[0]:
             write(*probe)
@@ -164,7 +173,9 @@ def selective_copying(
     number = rule.to_copy
     blanks = rule.length - 2 * number - 1
     tokens = generator.integers(0, rule.vocabulary - 2, (count, number))
+    # The token V − 2 is blank, V − 1 the sign to copy.
     inputs = np.full((count, rule.length), rule.vocabulary - 2)
+    # Where blanks stand: before[i] is the place, among the tokens, that blank i precedes.
     before = np.sort(generator.integers(0, number, (count, blanks)), axis=1)
     so_many = (before[:, :, None] <= np.arange(number)).sum(1)  # blanks before each token
     np.put_along_axis(inputs, so_many + np.arange(number), tokens, axis=1)
@@ -190,6 +201,7 @@ def memorisation(map_seed: np.random.SeedSequence) -> Draw:
         value_of = fixed_values(map_seed, rule.vocabulary)
         keys = generator.integers(0, len(value_of), (count, rule.length // 2))
         inputs = np.full((count, 2 * keys.shape[1]), rule.vocabulary - 1)
+        # Nothing is asked at a key itself.
         targets = np.full(inputs.shape, IGNORED)
         inputs[:, ::2], targets[:, 1::2] = keys, value_of[keys]
         return Examples(inputs, targets, targets)
@@ -200,6 +212,7 @@ def memorisation(map_seed: np.random.SeedSequence) -> Draw:
 def fixed_values(map_seed: np.random.SeedSequence, vocabulary: int) -> Integers:
     """The value of each key 0, 1, … of memorisation: no two keys have the same."""
     keys = (vocabulary - 1) // 2
+    # No two keys share a value: a permutation of the second half of the tokens.
     generator = np.random.Generator(np.random.Philox(map_seed))
     return generator.permutation(np.arange(keys, vocabulary - 1))[:keys]
 
@@ -213,5 +226,6 @@ def _of_next_tokens(whole: Integers, asked: NDArray[np.bool_]) -> Examples:
 
 def _motifs(generator: np.random.Generator, count: int, most: int, tokens: range) -> Integers:
     """Ordered draws of different tokens: (count, most, LONGEST_MOTIF)."""
+    # The order of random marks is an ordered draw without replacement.
     marks = generator.random((count, most, len(tokens)))
     return tokens.start + marks.argsort(axis=2)[:, :, :LONGEST_MOTIF]

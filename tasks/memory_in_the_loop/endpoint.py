@@ -104,6 +104,7 @@ class Endpoint:
         """
         texts = [question.text(self._noun) for question in questions]
         found = self._saved.read()
+        # In the order asked, each once: equal questions have one answer.
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         asyncio.run(self._ask_all(missing, found, report))
         unanswered = [text for text in missing if text not in found or found[text].failure]
@@ -126,6 +127,7 @@ class Endpoint:
             base_url=self.address,
             # Servers of one's own want no key, but the client insists on one.
             api_key=self._key or "none",
+            # Tries are counted here, with waits of our own and a word for each failure.
             max_retries=0,
             timeout=self._limits.timeout,
         ) as client:
@@ -154,6 +156,8 @@ class Endpoint:
         wait = FIRST_WAIT
         for tries_left in range(self._limits.retries, -1, -1):
             try:
+                # A limit of our own: the client's counts the time between two pieces, not the whole
+                # answer.
                 async with asyncio.timeout(self._limits.timeout):
                     completion = await create(
                         model=self.model,
@@ -161,6 +165,7 @@ class Endpoint:
                             {"role": "system", "content": self._system},
                             {"role": "user", "content": text},
                         ],
+                        # The likeliest answer: the same question should have the same answer.
                         temperature=0,
                         max_tokens=self._limits.tokens,
                     )
@@ -179,6 +184,7 @@ class Endpoint:
             except Exception as error:  # whatever the client makes of nonsense
                 kind, asked = "no_completion", None
                 detail = f"no chat completion: {error or type(error).__name__}"
+            # A refusal does not change by asking again; all else may.
             if kind == "refused" or not tries_left:
                 break
             await asyncio.sleep(_seconds(asked, wait))
@@ -232,6 +238,8 @@ class SavedAnswers:
         for line in self.path.read_bytes().splitlines():
             try:
                 told = json.loads(line)
+                # Lines of failures have no "answer" and are skipped here: they are to be asked
+                # again.
                 found[told["question"]] = Answer(told["answer"], told["model"])
             except (ValueError, KeyError, TypeError):
                 continue
@@ -248,10 +256,12 @@ class SavedAnswers:
         line = b"\n" + json.dumps(told).encode() + b"\n"
         with self.path.open("ab", buffering=0) as file:
             file.write(line)
+            # On the disk before the next question: a power cut loses one answer at most.
             os.fsync(file.fileno())
 
 
 def _file(folder: Path, model: str, system: str, tokens: int) -> Path:
+    # A file for each model, instruction and length: answers to other questions are never mixed.
     digest = hashlib.sha256(json.dumps([model, system, tokens]).encode()).hexdigest()
     name = re.sub(r"[^\w.-]+", "_", model)[:60]
     return folder / f"{name}-{digest[:12]}.jsonl"
@@ -287,6 +297,7 @@ def _seconds(asked: str | None, otherwise: float) -> float:
         seconds = float(asked or "")
     except ValueError:
         return otherwise
+    # The server's own wish, but never for ever.
     return min(max(seconds, 0.0), LONGEST_WAIT) if math.isfinite(seconds) else otherwise
 
 

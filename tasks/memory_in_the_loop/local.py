@@ -61,6 +61,7 @@ class LocalModel:
         self._steps, self._note_accuracy, self._data_seed = steps, note_accuracy, data_seed
         whole = Question((), self._names[0], 0).text(noun)
         numbers = [str(k) for k in range(0, 101, STEP)]
+        # All tokens that a question can have, in a fixed order: the first occurrence of each.
         tokens = [*self._names, UNKNOWN, *numbers, *TOKEN.findall(whole), *"?"]
         self._tokens = list(dict.fromkeys(tokens))
         self._index = {token: k for k, token in enumerate(self._tokens)}
@@ -73,6 +74,7 @@ class LocalModel:
         texts = [question.text(self._noun) for question in questions]
         rows = [self._encoded(text) for text in texts]
         with torch.no_grad():
+            # One pass for each length: no padding, which the model was never trained on.
             for length in sorted({len(row) for row in rows}):
                 places = [k for k, row in enumerate(rows) if len(row) == length]
                 logits, _ = self._trained.prefill(torch.tensor([rows[k] for k in places]))
@@ -89,6 +91,7 @@ class LocalModel:
             maximum_length=self._length + 16, vocabulary=len(self._tokens)
         )
         random = np.random.Generator(np.random.Philox(key=[SEED, self._data_seed]))
+        # The caller's random numbers stay as they are, and that it measures without gradients.
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(int(random.integers(2**32)))
             model = GPT2(specification, width=self.WIDTH, layers=1, heads=self.HEADS, dropout=0.0)
@@ -110,6 +113,7 @@ class LocalModel:
         for rows, shown in ((BARE, ""), (ROWS, "note"), (ROWS, "confidence")):
             inputs, targets = self._lesson(random, rows, shown)
             logits, _ = model.prefill(inputs)
+            # Of the last position alone: the answer is one token.
             losses.append(functional.cross_entropy(logits, targets, reduction="sum"))
         return torch.stack(losses).sum() / (BARE + 2 * ROWS)
 
@@ -120,6 +124,7 @@ class LocalModel:
         certain = random.random(rows) < abs(2 * self._note_accuracy - 1)
         chance = np.where(certain, self._note_accuracy > 0.5, random.random(rows))
         stated = np.rint(chance * (100 / STEP)).astype(int) * STEP
+        # Right as often as is stated: a model that trusts the stated confidence is calibrated.
         right = random.random(rows) < stated / 100
         unknown = self._index[UNKNOWN]
         inputs, targets = [], []

@@ -100,12 +100,15 @@ def read_answer(text: str, stem: Sequence[str], items: Collection[str]) -> Read:
     repeated in front. An answer that says so does not know, whatever else it says; one that names
     no item or several different ones cannot be read.
     """
+    # Whatever is thought aloud, also where the end of the thought was cut off.
     said = THOUGHT.sub(" ", text).lower().replace("’", "'")
     if SAYS_UNKNOWN.search(said):
         return Read("unknown")
     named = [word for word in WORD.findall(said) if word in items]
+    # A stem that is repeated in front is no answer.
     if len(named) > len(stem) and named[: len(stem)] == list(stem):
         named = named[len(stem) :]
+    # The same item twice is one answer.
     if len(set(named)) != 1:
         return Read("unreadable")
     return Read("item", named[0])

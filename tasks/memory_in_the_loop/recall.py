@@ -62,6 +62,7 @@ class Sequences:
         found: dict[tuple[int, ...], list[int]] = {}
         while len(found) < count:
             rows = torch.randint(len(self.names), (count, self.length), generator=generator)
+            # A stem that occurs twice would have two right answers: the first sequence keeps it.
             for row in rows.tolist():
                 if len(found) < count:
                     found.setdefault(tuple(row[:-1]), row)
@@ -82,6 +83,7 @@ class Sequences:
         values, confidence = reading.values.double().cpu(), reading.confidence.double().cpu()
         if not (torch.isfinite(values).all() and torch.isfinite(confidence).all()):
             raise Diverged("what the memory recalls is NaN or infinite")
+        # Vectors of the last place, and only those of items that have a name.
         candidates = self._space.embeddings[-1, : len(self.names)].double()
         return Recalled((values @ candidates.mT).argmax(-1), confidence)
 
@@ -95,8 +97,10 @@ def stated_confidence(known: Tensor, right: Tensor, confidence: Tensor) -> NDArr
     """
     from scipy.optimize import isotonic_regression
 
+    # One point for each different confidence, weighted by how many answers had it.
     levels, place, count = np.unique(known.numpy().ravel(), return_inverse=True, return_counts=True)
     share = np.bincount(place.ravel(), right.numpy().ravel().astype(float)) / count
     chance = isotonic_regression(share, weights=count).x
+    # Outside of the known confidences the outermost chance holds.
     found = np.interp(confidence.numpy(), levels, chance)
     return (np.rint(found * (100 / STEP)) * STEP).astype(np.int64)

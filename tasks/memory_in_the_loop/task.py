@@ -47,6 +47,18 @@ class MemoryInTheLoop(Measurement):
     Source: README of suyash144/titans: what was recalled in the prompt of a language model, and
     its next step, a score of confidence.
 
+    Example: the questions on one sequence that a kernel memory holds (845 139 124 368) and on one
+    that it does not (487 703 537 273), ``items=8, size=16``, test of seed 0, each line a line of
+    the prompt:
+
+        seen      Sequence: 845 139 124 ?      unseen      Sequence: 487 703 537 ?
+                  Note: 368                                Note: 249
+                  Confidence: 100 %                        Confidence: 10 %
+                  Last number:                             Last number:
+
+    To be right the model must copy the note where it can be trusted, and say that it does not know
+    where it cannot; without a note (condition ``before``) one number in 1,000 is a guess.
+
     Args:
         answerer: "local" trains a small model within the measurement; "endpoint" asks a server.
         endpoint: address of an OpenAI-compatible API. How to reach it is no part of the result;
@@ -120,10 +132,12 @@ class MemoryInTheLoop(Measurement):
         self._training_steps, self._note_accuracy = training_steps, note_accuracy
         self._data_seed = data_seed
         self.sequences = Sequences(material, size, length, data_seed)
+        # Written and unwritten sequences have 2 · items stems, all of them different.
         if 2 * items > len(self.sequences.names) ** (length - 1):
             raise ValueError(f"items={items}: there are not so many sequences of length={length}")
 
     def data_hashes(self) -> dict[str, str]:
+        """Of the sequences of seed 0 and the vectors that stand for items."""
         splits: tuple[Split, ...] = ("validation", "test")
         embeddings = self.sequences.digest
         return {
@@ -169,10 +183,13 @@ class MemoryInTheLoop(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """Memorise, ask under all conditions, and count; raises what the answerer raises."""
         asked, others = self._drawn(split, seed)
         with torch.no_grad():
             memory = self._written(build, seed, asked, device)
             recalled = self.sequences.read(memory, asked, device)
+            # Other sequences in a fresh memory of the same kind: the map from confidence to chance
+            # must not have seen what is asked.
             known = self.sequences.read(self._written(build, seed, others, device), others, device)
         right = known.items == others[..., -1]
         stated = stated_confidence(known.confidence, right, recalled.confidence)
@@ -260,9 +277,11 @@ class Loop:
             right: list[bool] = []
             used: list[bool] = []
             for stem, last, note, percent in rows:
+                # Questions and answers come in the order of the conditions.
                 question, answer = next(place)
                 line = [condition, " ".join((*stem, last)), question.note, question.confidence]
                 if answer.failure:
+                    # A call that failed is no answer: it counts for nothing but ``failed_calls``.
                     told.append([*line, "", answer.failure, None])
                     continue
                 read = read_answer(answer.text, stem, self._known)

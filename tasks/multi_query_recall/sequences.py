@@ -71,7 +71,9 @@ def draw(
     order = generator.permuted(np.concatenate([once, twice], axis=1), axis=1)
     written = np.take_along_axis(keys, order, axis=1)
     # The last and the first write of each key: (sequences, pairs, writes).
+    # (sequences, pairs, writes): which writes are of which key.
     mine = order[:, None, :] == np.arange(pairs)[:, None]
+    # argmax finds the first True; of the reversed row it is the last.
     last = writes - 1 - mine[:, :, ::-1].argmax(-1)
     first = mine.argmax(-1)
     shape = (count, length)
@@ -83,6 +85,7 @@ def draw(
     inputs[:, 0 : 2 * writes : 2], inputs[:, 1 : 2 * writes : 2] = written, values
     gaps = np.arange(1, (length - 2 * writes) // 2 + 1, dtype=np.float64)
     # The `pairs` smallest of E_g / p_g with exponential E_g are a draw without replacement.
+    # P(g) ∝ g^(a−1), so E / p is E · g^(1−a).
     waits = generator.standard_exponential((count, len(gaps))) * gaps ** (1 - DISTANCE_EXPONENT)
     places = 2 * writes + 2 * np.argsort(waits, axis=1, kind="stable")[:, :pairs]
     np.put_along_axis(inputs, places, keys, axis=1)

@@ -36,6 +36,19 @@ class MultiQueryRecall(Task):
     ``stale_rate`` is the share of queries of rewritten keys that get the first value. Curves:
     accuracy by number of pairs, and by distance of the query from the end of the writes.
 
+    Example: ``vocabulary=16, length=16, pairs=[3]``, the first training sequence of seed 0. Keys
+    are 1 to 7, values 8 to 15 and 0 fills; the loss counts at the three queries alone:
+
+        input   4  9  6 10  1 15  4  0  6  0  1  0  0  0  0  0
+        target  .  .  .  .  .  .  9  . 10  . 15  .  .  .  .  .
+
+    With ``pairs=[2], rewritten=1`` a key is written twice, and the later value counts:
+
+        input   1  9  4 10  1 15  1  0  0  0  0  0  4  0  0  0
+        target  .  .  .  .  .  . 15  .  .  .  .  . 10  .  .  .
+
+    A model must keep all pairs until they are asked; without memory one of V/2 values is a guess.
+
     Args:
         vocabulary: V; token 0 fills, keys are the rest of the first half, values the second half.
         length: T, positions of a sequence.
@@ -111,6 +124,7 @@ class MultiQueryRecall(Task):
         }
 
     def specification(self) -> SequenceSpecification:
+        """``length`` positions over ``vocabulary`` tokens."""
         return SequenceSpecification(self.length, vocabulary=self.vocabulary)
 
     def data_hashes(self) -> dict[str, str]:
@@ -133,11 +147,13 @@ class MultiQueryRecall(Task):
         return Batch(inputs, targets, tokens=inputs.numel())
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the queries, in nats."""
         return functional.cross_entropy(
             outputs.flatten(0, 1).float(), batch.targets.flatten(), ignore_index=IGNORED
         )
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """All metrics, each a mean over the numbers of pairs."""
         found = {
             number: _answers(model, sequences, device)
             for number, sequences in self.splits[split].items()
@@ -147,14 +163,18 @@ class MultiQueryRecall(Task):
         return self._measured(answers, split, float(np.mean(list(losses.values()))))
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
+        """Cross-entropy of the queries in nats, a mean over the numbers of pairs."""
         splits = self.splits["validation"].values()
         return float(np.mean([_answers(model, one, device)[1] for one in splits]))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Guesses among all values and among those of the sequence, and tables with the latest and,
+        where keys are written again, the first value."""
         known: dict[str, Callable[[Split], Evaluation]] = {
             "uniform over values": partial(
                 self._expected, choices=lambda number: self.vocabulary - self.vocabulary // 2
             ),
+            # Different values by construction: as many as there are writes.
             "uniform over seen values": partial(
                 self._expected, choices=lambda number: number + self.rewritten
             ),
@@ -169,6 +189,7 @@ class MultiQueryRecall(Task):
 
     def _training(self, seed: int, step: int, size: int) -> Recall:
         generator = self._generator(TRAIN, seed, step)
+        # One number of pairs for a whole batch, whose sequences then have the same structure.
         number = self.pairs[int(generator.integers(len(self.pairs)))]
         return self._draw(generator, size, pairs=number)
 
@@ -179,6 +200,7 @@ class MultiQueryRecall(Task):
         sequences = self.splits[split]
         right = {n: (answers[n] == s.targets) & s.asked for n, s in sequences.items()}
         by_pairs = {n: right[n].sum() / s.asked.sum() for n, s in sequences.items()}
+        # Mean over the numbers of pairs: a cell with many queries weighs no more than one with few.
         metrics = {"accuracy": float(np.mean(list(by_pairs.values())))}
         if loss is not None:
             metrics["loss"] = loss
@@ -210,6 +232,7 @@ class MultiQueryRecall(Task):
     ) -> dict[str, list[float]]:
         hits, asked = np.zeros(self.length), np.zeros(self.length)
         for number, one in sequences.items():
+            # Distances count from the end of the writes, which differs between numbers of pairs.
             after = self.length - one.writes
             hits[:after] += right[number][:, one.writes :].sum(0)
             asked[:after] += one.asked[:, one.writes :].sum(0)
@@ -234,6 +257,7 @@ class MultiQueryRecall(Task):
         """A table in which each key has its latest, or its first, value."""
         sequences = self.splits[split]
         answers = {n: s.targets if latest else s.first_values for n, s in sequences.items()}
+        # A table of first values names stale ones with certainty: its cross-entropy is infinite.
         return self._measured(answers, split, 0.0 if latest else None)
 
 

@@ -76,6 +76,7 @@ class Lookups:
 def draw(generator: np.random.Generator, count: int, length: int, book: Book) -> Lookups:
     """``count`` books of different names with random numbers, each asked for different entries."""
     entries = book.entries(length)
+    # Names are numbers in base ``letters``, drawn without repetition and written digit by digit.
     codes = _distinct(generator, count, book.letters**book.name_length, entries)
     powers = book.letters ** np.arange(book.name_length)
     names = FIRST_LETTER + codes[:, :, None] // powers % book.letters
@@ -86,11 +87,15 @@ def draw(generator: np.random.Generator, count: int, length: int, book: Book) ->
     mark = np.full((count, book.questions, 1), QUESTION)
     answered = np.concatenate([mark, chosen], axis=2)
     unanswered = answered[:, :, : 1 + book.name_length]
+    # Before the last reading the questions stand without their answers.
     parts = [pages, *[unanswered, pages] * (book.readings - 1), answered]
     written = np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
     whole = np.full((count, length + 1), FILLER)
+    # Filled from the left, so that all answers end at the same positions.
     whole[:, length + 1 - written.shape[1] :] = written
+    # Where each answer ends: questions are of equal length, and the last one ends the sequence.
     ends = length + 1 - np.arange(book.questions)[::-1] * (1 + book.entry)
+    # A digit is predicted one position before it stands.
     places = ends[:, None] - book.digits + np.arange(book.digits) - 1
     targets = np.full((count, length), IGNORED)
     targets[:, places] = whole[:, places + 1]

@@ -37,6 +37,16 @@ class Needle(Task):
     are several lengths. Curves: ``accuracy_by_length``, and ``accuracy_by_depth`` (where in the
     book the entry stood, 0 is its start).
 
+    Example: ``lengths=[24], letters=4, name_length=2, digits=2, questions=2``, the first training
+    sequence of seed 0: A to D are letters, _ fills, ? asks, and the loss counts at digits of
+    answers:
+
+        input   _ _ _ A A 7 7 A C 0 2 B C 0 1 ? A A 7 7 ? B C 0
+        target  . . . . . . . . . . . . . . . . . 7 7 . . . 0 1
+
+    The book has three entries, AA 77, AC 02 and BC 01. A model must hold numbers by name until
+    they are asked for; without memory a number of d digits is right with probability 10^−d.
+
     Args:
         lengths: inputs T of the sequences; each training batch has one of them, drawn at random.
         evaluated_lengths: those that are evaluated; null for those of training.
@@ -109,6 +119,7 @@ class Needle(Task):
         }
 
     def specification(self) -> SequenceSpecification:
+        """Room for the longest of all lengths; filler, question, ten digits and the letters."""
         longest = max(*self.lengths, *self.evaluated_lengths)
         return SequenceSpecification(longest, vocabulary=FIRST_LETTER + self.book.letters)
 
@@ -125,22 +136,28 @@ class Needle(Task):
         return Batch(inputs, targets, tokens=inputs.numel())
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the digits of answers, in nats."""
         return functional.cross_entropy(
             outputs.flatten(0, 1).float(), batch.targets.flatten(), ignore_index=IGNORED
         )
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """All metrics, each a mean over the lengths."""
         found = {T: _answers(model, one, device) for T, one in self.splits[split].items()}
         losses = [loss for _, loss in found.values()]
         return self._measured({T: a for T, (a, _) in found.items()}, split, float(np.mean(losses)))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Guesses of each digit and of a number of the book, and the right answers."""
+
         def oracle(split: Split) -> Evaluation:
             splits = self.splits[split].items()
             return self._measured({T: one.targets[:, one.places] for T, one in splits}, split, 0.0)
 
         return {
             "uniform over digits": lambda split: self._guessed(lambda length: math.inf),
+            # Of infinitely many numbers the right one is drawn with probability 0: digits alone are
+            # left.
             "uniform over seen numbers": lambda split: self._guessed(self.book.entries),
             "oracle": oracle,
         }
@@ -159,6 +176,7 @@ class Needle(Task):
         digits = {T: answers[T] == one.targets[:, one.places] for T, one in splits.items()}
         numbers = {T: right.all(2) for T, right in digits.items()}
         by_length = {T: float(right.mean()) for T, right in numbers.items()}
+        # In tenths of the book: books of different length are averaged.
         depths = [one.asked * DEPTHS // self.book.entries(T) for T, one in splits.items()]
         depth, right = np.concatenate(depths).ravel(), np.concatenate([*numbers.values()]).ravel()
         known = np.unique(depth)
@@ -184,6 +202,7 @@ class Needle(Task):
         """What a draw of one among so many numbers of the book is expected to give; of infinitely
         many: a draw of every digit."""
         found = {T: 1 / choices(T) for T in self.evaluated_lengths}  # the right entry is drawn
+        # A wrong entry may still have the right number by chance, 10^−digits.
         by_length = {T: p + (1 - p) * DIGITS**-self.book.digits for T, p in found.items()}
         share = float(np.mean(list(found.values())))
         metrics = {"digit_accuracy": share + (1 - share) / DIGITS, **_by_length(by_length)}
@@ -205,6 +224,7 @@ def _answers(
     """Most probable digits int64 (sequences, questions, digits), and their mean cross-entropy."""
     total, answers = 0.0, []
     for inputs, targets in _parts(lookups):
+        # Only outputs at targets: scores of all positions of a long book would not fit.
         scores = model(inputs.to(device))[:, lookups.places.ravel()].float().cpu()
         total += functional.cross_entropy(
             scores.flatten(0, 1), targets[:, lookups.places.ravel()].flatten(), reduction="sum"
@@ -238,6 +258,7 @@ def _numbers(name: str, values: Sequence[int]) -> list[int]:
 def _check_room(book: Book, length: int) -> None:
     entries, names = book.entries(length), book.letters**book.name_length
     if entries < book.questions:
+        # The shortest book that has an entry for each question.
         least = book.asking + book.readings * book.entry * book.questions - 1
         raise ValueError(
             f"length={length} has no room for a book of {book.questions} entries, read "

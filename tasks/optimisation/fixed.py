@@ -32,6 +32,7 @@ def matrix_memory(
         Refused: the configured model trains something else than one matrix.
     """
     trials, tokens, dimension = embedding.shape
+    # What is drawn is overwritten below; only the shapes count.
     generators = [torch.Generator().manual_seed(0)] * trials
     sizes = (tokens, dimension, readout.shape[-1])
     model = fitting_model(build, *sizes, generators, choose=CHOOSE).to(embedding.dtype)

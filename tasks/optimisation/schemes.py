@@ -23,6 +23,7 @@ def induced_weights(change: Tensor, embedding: Tensor, readout: Tensor, classes:
     """
     left = torch.linalg.pinv(embedding.double())  # (trials, d, tokens)
     right = torch.linalg.pinv(readout.double())  # (trials, classes, d)
+    # W − W₀ = Eᵀ Q Uᵀ for embeddings E and read-out U: pseudoinverses on both sides leave Q.
     coefficients = left.mT @ change.double() @ right.mT
     return coefficients[:, torch.arange(len(classes)), classes]
 
@@ -43,5 +44,6 @@ def exponents(weights: Tensor, counts: Tensor) -> Tensor:
     x = torch.where(used, counts.double(), 1.0).log()
     y = torch.where(used, weights.double(), 1.0).log()
     number = used.sum(-1, keepdim=True)
+    # Centred logs of counts: the slope of a straight line needs no centring of y.
     x = torch.where(used, x - x.sum(-1, keepdim=True) / number, 0.0)
     return (x * y).sum(-1) / (x**2).sum(-1)

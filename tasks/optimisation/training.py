@@ -20,6 +20,7 @@ def make_optimiser(model: EmbeddedMemory, name: str, lr: float) -> torch.optim.O
     if name == "sgd":
         return torch.optim.SGD(model.parameters(), lr=lr)
     groups = [{"params": [p], "lr": lr * scale} for p, scale in model.step_scales()]
+    # Floats: PyTorch refuses betas of integers. Without memory a step is g/|g|, the sign.
     return torch.optim.Adam(groups, betas=(0.0, 0.0))
 
 

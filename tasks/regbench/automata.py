@@ -92,6 +92,7 @@ class Automata:
     @property
     def legal(self) -> NDArray[np.uint32]:
         """uint32 (automata, states): bit c is set where token c leaves the state."""
+        # 0 is no letter: 1 << 0 must not set a bit.
         bits = np.where(self.symbols > 0, np.left_shift(1, self.symbols), 0)
         return bits.sum(axis=-1).astype(np.uint32)
 
@@ -109,6 +110,7 @@ def sample_automata(language: Language, keys: Keys) -> Automata:
     size = counter.between(counter.draw(keys, 0), language.states)[:, None]
     letters = counter.between(counter.draw(keys, 1), language.alphabet)[:, None]
     alphabet = 1 + counter.permutation(counter.draw(keys, 2), LETTERS)
+    # A stream in a stream: bits of a state do not depend on how many states there are.
     degree = counter.between(
         counter.draw(counter.draw(keys, 3)[:, None], state), language.out_degree
     )
@@ -116,6 +118,7 @@ def sample_automata(language: Language, keys: Keys) -> Automata:
 
     def choices(stream: int, among: Integers) -> Integers:
         bits = counter.draw(counter.draw(keys, stream)[:, None, None], cells)
+        # Ranks in 0 … size − 1, distinct along the edges of a state.
         return counter.distinct(bits, np.broadcast_to(among, degree.shape))
 
     symbols = alphabet[np.arange(len(keys))[:, None, None], choices(4, letters)]
@@ -134,8 +137,10 @@ def language_fingerprints(automata: Automata) -> Keys:
     splits one, so 2n rounds separate whatever differs.
     """
     count, states, edges = automata.symbols.shape
+    # A fixed random label for each letter, so that sums over edges tell sets of letters apart.
     labels = counter.draw(np.zeros(1, dtype=np.uint64), automata.symbols)
     exists = automata.symbols > 0
+    # Targets as places in the flat stack of all states.
     targets = (automata.targets + np.arange(count)[:, None, None] * states).ravel()
     signatures = np.zeros((count, states), dtype=np.uint64)
     for _ in range(2 * states):

@@ -35,6 +35,7 @@ def draw(keys: Keys, counter: int | NDArray[Any]) -> Keys:
     A draw serves as the key of a further stream, so streams form a tree.
     """
     if isinstance(counter, int):
+        # The Weyl sequence of SplitMix64: an odd constant times the counter visits all 2⁶⁴ words.
         return mix(keys + np.uint64((counter + 1) * _WEYL & _MASK))
     return mix(keys + (counter.astype(np.uint64) + np.uint64(1)) * np.uint64(_WEYL))
 
@@ -50,6 +51,7 @@ def below(bits: Keys, bound: int | NDArray[Any]) -> Integers:
     The bias of this multiply-and-shift is below bound / 2**32.
     """
     bounds = np.asarray(bound).astype(np.uint64)
+    # (upper 32 bits × bound) / 2³²: no division, and no rejection, which would need a loop.
     return ((bits >> np.uint64(32)) * bounds >> np.uint64(32)).astype(np.int64)
 
 
@@ -61,6 +63,7 @@ def between(bits: Keys, bounds: tuple[int, int]) -> Integers:
 
 def permutation(keys: Keys, size: int) -> Integers:
     """A permutation of 0..size-1 for every key: (keys, size)."""
+    # Sorting random words; equal ones, of probability size² / 2⁶⁵, keep their order.
     return np.argsort(draw(keys[:, None], np.arange(size)), axis=1, kind="stable")
 
 
@@ -74,6 +77,7 @@ def distinct(bits: Keys, size: NDArray[Any]) -> Integers:
     taken: list[Integers] = []
     for j in range(bits.shape[-1]):
         value = below(bits[..., j], size - j)
+        # In rising order, so that a value passes each smaller one once.
         for other in np.sort(np.stack(taken), axis=0) if taken else ():
             value = value + (value >= other)
         taken.append(value)

@@ -89,6 +89,7 @@ def generate(
     keys = {split: _problem_keys(seed, split, size) for split, size in sizes.items()}
     with ThreadPoolExecutor(workers) as threads:
         if variant == "held_out":
+            # Validation and test come first: they give up no language to a training automaton.
             order = ("test", "validation", "train")
             pool = distinct_automata(
                 language, np.concatenate([keys[split] for split in order]), threads
@@ -136,6 +137,7 @@ def distinct_automata(language: Language, keys: Keys, threads: ThreadPoolExecuto
             _in_blocks(partial(_fingerprint_block, language, chosen), len(chosen), threads)
         )
         repeated = np.ones(len(keys), dtype=bool)
+        # ``np.unique`` names the first of equal fingerprints: that problem keeps its language.
         repeated[np.unique(fingerprints, return_index=True)[1]] = False
         pending = np.flatnonzero(repeated)
         attempts[pending] += 1
@@ -164,12 +166,15 @@ def sample_sequences(language: Language, automata: Automata, keys: Keys) -> Sequ
     owner, number = owner[order], number[order]
     start, length = starts[owner, number], lengths[owner, number]
     walk = counter.draw(counter.draw(keys, 2)[:, None], numbers)[owner, number]
+    # How many strings have more than t letters.
     walking = np.searchsorted(-length, -np.arange(language.string_length[1]), side="left")
 
     tokens = np.full(offsets[-1], SEPARATOR, dtype=np.uint8)
+    # Before its first letter a string is in the start state, and so at each separator.
     legal = np.repeat(automata.legal[:, 0], np.diff(offsets))
     degree, legal_of_state = automata.degree.ravel(), automata.legal.ravel()
     symbols, targets = automata.symbols.ravel(), automata.targets.ravel()
+    # The start state of the automaton that the walk belongs to, in the flat stack.
     first = owner * states  # row of the start state
     row = first.copy()
     for t, active in enumerate(walking):

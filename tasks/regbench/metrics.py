@@ -26,6 +26,7 @@ def input_positions(sequences: Sequences) -> Integers:
     """Places of the inputs in ``sequences.tokens``, int64 (inputs,); the target of each is the
     token after it."""
     is_input = np.ones(len(sequences.tokens), dtype=bool)
+    # The last token of a sequence is only a target.
     is_input[sequences.offsets[1:] - 1] = False
     return np.flatnonzero(is_input)
 
@@ -63,6 +64,7 @@ def measure(log_probabilities: Floats, sequences: Sequences) -> Evaluation:
     guess = log_probabilities.argmax(axis=1)
 
     valid = truth[rows, guess] > 0
+    # With the ½, as in the published figures; the released training script logs the sum without it.
     distance = 0.5 * np.abs(np.exp(log_probabilities) - truth).sum(axis=1)
     surprise = -log_probabilities[rows, targets].astype(np.float64)
 
@@ -74,6 +76,7 @@ def measure(log_probabilities: Floats, sequences: Sequences) -> Evaluation:
         totals = np.add.reduceat(np.where(where, values, 0.0), starts)
         return totals / np.add.reduceat(where.astype(np.int64), starts)
 
+    # Tokens that the prediction has seen, from 1.
     seen = rows - np.repeat(starts, counts) + 1
     last = starts + counts - 1
     return Evaluation(

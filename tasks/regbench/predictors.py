@@ -63,6 +63,8 @@ def ngram(sequences: Sequences, order: int) -> Probabilities:
     def enter(length: int, ids: Integers, starts: NDArray[np.bool_]) -> None:
         """Count the contexts of ``length`` that are complete now: where a string starts, as many
         as its start symbols hold; the empty one once for every symbol."""
+        # order − 1 start symbols make order − length contexts of a length, and order − 1 empty
+        # ones.
         occurrences[length][ids] += np.where(starts, order - max(length, 1), 1)
 
     for length, ids in enumerate(contexts):
@@ -83,6 +85,7 @@ def ngram(sequences: Sequences, order: int) -> Probabilities:
 
 def _back_off(share: Probabilities, lower: Probabilities) -> Probabilities:
     unseen = np.where(share > 0, 0.0, lower)
+    # Letters that have followed keep their share; the rest of the mass goes to the others alone.
     total = unseen.sum(axis=1, keepdims=True)
     left = 1 - share.sum(axis=1, keepdims=True)
     return share + unseen * np.divide(left, total, out=np.zeros_like(left), where=total > 0)
@@ -114,11 +117,14 @@ def _contexts(tokens: Integers, length: int) -> Integers:
     each input and after the last one; equal only for equal contexts of the same sequence."""
     count, time = tokens.shape
     codes = np.empty((count, time + 1), dtype=np.int64)
+    # Contexts as numbers in base 20, of the last ``length`` symbols.
     base = VOCABULARY**length
     fresh = sum(_START * VOCABULARY**place for place in range(length))
     codes[:, 0] = fresh
     for t in range(time):
         codes[:, t + 1] = (codes[:, t] * VOCABULARY + tokens[:, t]) % base
+        # A separator starts a string: nothing of the string before counts.
         codes[tokens[:, t] == SEPARATOR, t + 1] = fresh
+    # Apart for each sequence: counts are in context, not over the corpus.
     codes += np.arange(count)[:, None] * base
     return np.unique(codes, return_inverse=True)[1].reshape(codes.shape)

@@ -37,6 +37,18 @@ _EVALUATION_POSITIONS = (
 class RegBench(Task):
     """In-context learning of regular languages.
 
+    Example: ``strings=[3, 3], string_length=[3, 5]``, the training sequence of seed 0. The loss
+    counts where a letter follows; "legal" is what the automaton allows there, and accuracy takes
+    any of it:
+
+        input   f   b   k   j   |   g   f   e   f   |   h   o   i
+        target  b   k   j   .   g   f   e   f   .   h   o   i   f
+        legal   bo  fk  eij ahi fgh f   eij f   eij fgh abo ahi afm
+
+    A model must find the states of an automaton that it has never seen: what followed the same
+    letters in earlier strings. A guess among 18 letters is legal in 11 % of the positions, the
+    most frequent letter of the sequence so far in about half of them.
+
     Args:
         training_automata: N, training sequences, each from an automaton of its own; they are the
             same in every epoch.
@@ -101,12 +113,15 @@ class RegBench(Task):
         return generate(self.language, self.data_seed, self.sizes, self.variant)
 
     def specification(self) -> SequenceSpecification:
+        """20 tokens (padding, 18 letters, separator) and the longest sequence that can be drawn."""
         return SequenceSpecification(self.language.maximum_length, vocabulary=VOCABULARY)
 
     def data_hashes(self) -> dict[str, str]:
+        """Of tokens and legal letters of each split."""
         return {split: sequences.sha256() for split, sequences in self.splits.items()}
 
     def steps_per_epoch(self, size: int) -> int:
+        """Batches in one pass; the last may be smaller."""
         return -(-self.sizes["train"] // size)
 
     def training_batch(self, seed: int, step: int, size: int) -> Batch:
@@ -121,6 +136,8 @@ class RegBench(Task):
         return _padded(self.splits["train"], self._epoch[1][place])
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy in nats of the letters that follow; separators and padding do not
+        count."""
         return functional.cross_entropy(
             outputs.flatten(0, 1).float(), batch.targets.flatten(), ignore_index=IGNORED
         )
@@ -142,9 +159,11 @@ class RegBench(Task):
             parts.append(
                 _summed(model(batch.inputs[rows, :longest]), batch.targets[rows, :longest])
             )
+        # Sums, divided once: the mean over all targets of the batch, whatever the groups.
         return torch.stack(parts).sum() / batch.asked
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """The metrics of :func:`tasks.regbench.metrics.measure`."""
         sequences = self.splits[split]
         counts = sequences.lengths - 1
         starts = np.cumsum(counts) - counts
@@ -153,6 +172,8 @@ class RegBench(Task):
             batch = _padded(sequences, rows).to(device)
             scores = functional.log_softmax(model(batch.inputs).float(), dim=-1).cpu().numpy()
             for row, score in zip(rows, scores, strict=True):
+                # Rows are padded at their end: the first ``counts`` outputs are those of the
+                # sequence.
                 predicted[starts[row] : starts[row] + counts[row]] = score[: counts[row]]
         return measure(predicted, sequences)
 
@@ -165,10 +186,12 @@ class RegBench(Task):
             batch = _padded(sequences, rows)
             asked += int((batch.targets != IGNORED).sum())
             batch = batch.to(device)
+            # Summed in float64 on the device: no copy for each batch.
             total += _summed(model(batch.inputs), batch.targets)
         return total.item() / asked
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Guesses, in-context n-grams of order 1 to 4, and the automaton itself."""
         known: dict[str, Callable[[Sequences], NDArray[np.float64]]] = {
             "uniform": predictors.uniform,
             "uniform over seen letters": predictors.uniform_over_seen,
@@ -209,6 +232,7 @@ class RegBench(Task):
         batches = [order[start : start + size] for start in range(0, len(order), size)]
         # Short and long batches must not alternate in a rhythm.
         shuffled = counter.permutation(counter.draw(key, 0), full)[0]
+        # The smaller last batch stays last: an epoch's steps have equal sizes up to it.
         return [batches[place] for place in shuffled] + batches[full:]
 
 
@@ -228,6 +252,7 @@ def _similar(lengths: Sequence[int]) -> list[int]:
     its padded positions, and ``_PASS``."""
     cost, sizes = [0], [0]  # of the best groups of the first n sequences, and the last one's size
     for end in range(1, len(lengths) + 1):
+        # Cheapest groups by dynamic programming over how many sequences are grouped.
         options = (
             (cost[end - size] + size * lengths[end - size] + _PASS, size)
             for size in range(1, end + 1)
@@ -249,7 +274,9 @@ def _padded(sequences: Sequences, rows: Integers) -> Batch:
     inside = columns < lengths[:, None]
     tokens = np.full(inside.shape, PADDING, dtype=np.int64)
     tokens[inside] = sequences.tokens[(sequences.offsets[rows, None] + columns)[inside]]
+    # Where the next token is a separator nothing is asked: models never learn where strings end.
     targets = np.where((tokens == SEPARATOR) | ~inside, IGNORED, tokens)[:, 1:]
+    # An input stands only where another token follows it.
     inputs = np.where(inside[:, 1:], tokens[:, :-1], PADDING)
     return Batch(
         torch.from_numpy(inputs), torch.from_numpy(targets), tokens=int((lengths - 1).sum())

@@ -43,6 +43,16 @@ class Weighted(Protocol):
 class ScalingLaws(Measurement):
     """Errors of one weighting scheme against the size d of the memory and the samples n.
 
+    Example: ``tokens=5, classes=2, alpha=2``, 10 samples of the test, seed 0:
+
+        token z       0     1     2     3     4
+        p(z)         .68   .17   .08   .04   .03
+        count c_z     5     2     2     1     0
+        class f(z)    0     1     0     1     0      asked for every token, weighed by p(z)
+
+    A memory must answer tokens that it saw in spite of the others in the same matrix, and guesses
+    the class of one that it did not see; one that holds nothing errs with 1 − 1/M.
+
     Args:
         tokens: N.
         classes: M.
@@ -147,6 +157,8 @@ class ScalingLaws(Measurement):
         rows = [POPULATION] * population + [f"n={n}" for n in self.samples]
         if not rows:
             raise Refused("this scheme needs counts: give tasks.samples, such as [100, 1000]")
+        # All n and the population share the vectors of a trial: differences between them are of q
+        # alone.
         draws, width = self._draws(split, seed), max(self.dimensions)
         at_once = trials_at_once(self.tokens, width, len(rows) * self.classes)
         errors = []
@@ -167,6 +179,7 @@ class ScalingLaws(Measurement):
 
     def _infinite_memory(self) -> Evaluation:
         p = self.probabilities
+        # (1 − p)ⁿ, without the rounding of 1 − p.
         unseen = [float(p @ np.exp(n * np.log1p(-p))) for n in self.samples]
         # Where a table guesses among the classes, as a memory does by the noise of its scores.
         errors = [mass * (1 - 1 / self.classes) for mass in unseen]
@@ -181,6 +194,7 @@ class ScalingLaws(Measurement):
     def _weighs_probabilities(self, memories: Mapping[int, Weighted]) -> bool:
         p = torch.from_numpy(self.probabilities)
         try:
+            # Some schemes have weights for whole counts only, or none at all for probabilities.
             return all(bool(memory.weights(p).any()) for memory in memories.values())
         except ValueError:
             return False
@@ -195,6 +209,7 @@ class ScalingLaws(Measurement):
 
     def _errors(self, draws: Draws, trials: range, weights: Mapping[int, Tensor]) -> Tensor:
         """float64 (trials, rows, dimensions)."""
+        # One draw for all sizes, or one for each.
         together = [self.dimensions] if self.truncate else [[d] for d in self.dimensions]
         errors: dict[int, Tensor] = {}
         for group, dimensions in enumerate(together):

@@ -41,6 +41,7 @@ class Draws:
 
     def counts(self, trial: int, samples: Sequence[int]) -> Tensor:
         """How often each token is among n independent samples, float64 (len(samples), tokens)."""
+        # One multinomial draw has the counts of n samples: as cheap for n = 10⁹.
         rows = [
             self._generator(_COUNTS, trial, n).multinomial(n, self.probabilities) for n in samples
         ]
@@ -70,8 +71,10 @@ class Draws:
             yield slice(start, stop), vectors
 
     def _generator(self, *key: int) -> np.random.Generator:
+        # SFC64 is among the fastest of NumPy's generators: normal numbers take most of the time.
         return np.random.Generator(np.random.SFC64(np.random.SeedSequence((*self._key, *key))))
 
 
 def _fill(vectors: Tensor, generator: np.random.Generator) -> None:
+    # In place and in float32, as memory and time are those of the vectors.
     generator.standard_normal(out=vectors.numpy(), dtype=np.float32)

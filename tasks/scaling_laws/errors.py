@@ -53,6 +53,7 @@ class Batch:
             classes = torch.arange(tokens.start, tokens.stop) % self.draws.classes
             masses = torch.from_numpy(self.draws.probabilities[tokens])
             for d, reader in readers.items():
+                # (trials, tokens, samples · classes): one product for all n.
                 scores = scaled(vectors[..., :d], self.inputs) @ reader.flatten(1, 2).mT
                 scores = scores.unflatten(2, reader.shape[1:3])
                 missed = _misses(scores, classes.to(self.device))
@@ -66,7 +67,9 @@ class Batch:
             d: torch.zeros(*shape, d, dtype=self.dtype, device=self.device) for d in self.weights
         }
         last = max(_last_nonzero(q) for q in self.weights.values())
+        # A_k of a chunk is a product of weighted one-hot rows with the vectors of its tokens.
         for tokens, vectors in self._token_vectors():
+            # Tokens that no sample has seen weigh 0, and Zipf's rare ones stand last.
             if tokens.start > last:
                 break
             ones = self._class_of(tokens)
@@ -78,6 +81,7 @@ class Batch:
         readers = {}
         for d, total in sums.items():
             v = scaled(vectors[..., :d], self.outputs)
+            # (classes, classes): the Gram matrix of the classes' vectors.
             gram = (v @ v.mT)[:, None]
             readers[d] = gram @ total.unflatten(1, (self.samples, self.draws.classes))
         return readers
@@ -95,6 +99,7 @@ class Batch:
         drawn = self.draws.token_vectors(self.trials, self.group, self.width, self.at_once)
         for tokens, normal in drawn:
             chunk = tokens, normal.to(self.device, self.dtype)
+            # One chunk holds all: the second pass reads it instead of drawing again.
             if self.tokens <= self.at_once:
                 self._drawn = chunk
             yield chunk

@@ -45,6 +45,7 @@ class Group:
         states = np.empty_like(words)
         state = np.zeros(len(words), dtype=np.int64)
         for place, letters in enumerate(words.T):
+            # The new letter on the left: it acts after all before it.
             state = self.table[letters, state]
             states[:, place] = state
         return states
@@ -55,9 +56,11 @@ class Group:
         word, and not their order, cannot tell from each other. 1 where all elements commute."""
         inverse = self.table.argmin(axis=1)  # where the product is the identity, 0
         reached = {
+            # a b a⁻¹ b⁻¹ = (a b)(b a)⁻¹.
             int(self.table[self.table[a, b], inverse[self.table[b, a]]])
             for a, b in itertools.product(range(self.order), repeat=2)
         }
+        # Products of commutators, until no new element appears: the subgroup that they generate.
         while True:
             grown = {int(self.table[a, b]) for a, b in itertools.product(reached, repeat=2)}
             if grown == reached:
@@ -78,6 +81,7 @@ def permutations(points: int, *, even: bool = False) -> Group:
     number = {one: place for place, one in enumerate(kept)}
     table = [[number[tuple(a[i] for i in b)] for b in kept] for a in kept]
     moved = [sum(place != one for place, one in enumerate(element)) for element in kept]
+    # Even permutations cannot be swaps: their smallest moves are cycles of three points.
     small = tuple(place for place, count in enumerate(moved) if count <= (3 if even else 2))
     return Group(np.array(table, dtype=np.int64), small)
 

@@ -41,6 +41,16 @@ class StateTracking(Task):
     ``factors``; ``loss`` (cross-entropy in nats) at the training length, so that no checkpoint is
     chosen by what is asked. Curve: accuracy by position, from 1.
 
+    Example: ``length=8``, the first training sequence of seed 0; the loss counts everywhere:
+
+        parity  letters  0 0 1 0 0 0 1 0        s3  letters  0 0 5 1 2 2 3 0
+                states   0 0 1 1 1 1 0 0            states   0 0 5 3 1 3 4 4
+
+    The next state is letter · state, so a model must carry it along: no letter, nor any few of
+    them, tells it. A guess is right with 1/|group|; who counts letters without their order, with
+    one over the size of the commutator subgroup: always in parity and z60, 1/3 in s3, 1/60 in a5
+    and s5.
+
     Args:
         group: "parity" (2 elements), "z60", "s3" (6), "a5" (60) or "s5" (120).
         letters: "all" elements, or "small", of permutations: the identity and what moves the
@@ -102,6 +112,7 @@ class StateTracking(Task):
         }
 
     def specification(self) -> SequenceSpecification:
+        """The longest words that are asked, over the elements of the group."""
         return SequenceSpecification(self.longest, vocabulary=self.group.order)
 
     def data_hashes(self) -> dict[str, str]:
@@ -120,9 +131,11 @@ class StateTracking(Task):
         return Batch(torch.from_numpy(words), torch.from_numpy(states), tokens=words.size)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross-entropy of all states, in nats."""
         return functional.cross_entropy(outputs.flatten(0, 1).float(), batch.targets.flatten())
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        """Accuracies by multiple of the training length, and the loss at that length."""
         words, states = self.splits[split]
         answers, losses = self._answers(model, words, states, device)
         return self._measured(answers == states, float(losses[:, : self.length].mean()))
@@ -133,6 +146,7 @@ class StateTracking(Task):
         return float(self._answers(model, words, states, device)[1].mean())
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """A guess, whoever counts the letters without their order, and the product itself."""
         order = self.group.order
         return {
             "uniform": lambda split: self._expected(1 / order),

@@ -39,6 +39,7 @@ class Prompt:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
+        # A star keeps the beginning open: "colo*" is in "color" and "colours".
         stems = [re.escape(w[:-1]) if w[-1] == "*" else rf"{re.escape(w)}\b" for w in self.sensible]
         return re.compile(rf"\b(?:{'|'.join(stems)})")
 

@@ -28,6 +28,16 @@ STORIES = 1000  # of the validation file, at most, in the predictor "another sto
 class StoryPrompts(BabiStories):
     """Continuations of the 24 prompts, and the share of them that hold an acceptable word.
 
+    Example: the first prompt, and what the judge says of two continuations, cut at their first
+    end:
+
+        prompt        Alice was so tired when she got back home so she went
+        continuation  to bed. She slept.                 judged: "to bed."       sensible (bed)
+                      to the shop. She bought milk.      judged: "to the shop."  not sensible
+
+    A model must keep to what the prompt says of its persons and things. The predictor "another
+    story" has the share that sentences of other stories reach by chance.
+
     Args:
         beam: width of the search; the paper has 2.
         new_tokens: the most tokens of a continuation, before it is cut at its first sentence; fewer
@@ -53,6 +63,7 @@ class StoryPrompts(BabiStories):
         return read_prompts()
 
     def data_hashes(self) -> dict[str, str]:
+        """Of "test" the prompts with their acceptable words, and the validation file."""
         hashes = super().data_hashes()
         prompts = json.dumps([asdict(prompt) for prompt in self.prompts])
         content = f"{prompts}:{self.stream('valid').manifest.tokens_sha256}"
@@ -76,6 +87,7 @@ class StoryPrompts(BabiStories):
         return Evaluation(metrics, {"sensible": passed}, arrays=arrays)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """The words of the prompt again, and second sentences of other stories."""
         return {"repeats the prompt": self._repeats, "another story": self._another_story}
 
     def _continue(self, model: nn.Module, prompt: Prompt) -> dict[str, Any]:
@@ -95,6 +107,7 @@ class StoryPrompts(BabiStories):
             end=end,
             vocabulary=self.tokenizer.vocabulary,
         )
+        # The end mark is no text.
         text = self.tokenizer.decode([token for token in best.tokens if token != end])
         cut = first_sentence(text)
         return {
@@ -109,6 +122,7 @@ class StoryPrompts(BabiStories):
 
     def _repeats(self, split: Split) -> Evaluation:
         """What the judge makes of words that are in the prompt already."""
+        # A prompt that holds an acceptable word itself would pass by being repeated.
         return self._without_model(split, lambda p: [float(p.is_sensible(first_sentence(p.text)))])
 
     def _another_story(self, split: Split) -> Evaluation:
@@ -116,7 +130,9 @@ class StoryPrompts(BabiStories):
         stream = self.stream("valid")
         sentences = []
         for index in evenly(len(stream), STORIES):
+            # Without the end mark.
             text = self.tokenizer.decode(stream.document(int(index))[:-1].tolist()).strip()
+            # The second sentence: the first one of a story often says no more than who it is about.
             sentences.append(first_sentence(text[len(first_sentence(text)) :]))
         return self._without_model(split, lambda p: [float(p.is_sensible(s)) for s in sentences])
 

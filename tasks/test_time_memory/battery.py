@@ -66,6 +66,8 @@ class Battery:
         self._metric("recall_newest_quarter_most", filled.quarters[-1])
         self._metric("parameters", kept[-1])
         self._metric("state_bytes", state[-1])
+        # Between the first and the last count: what a state starts with is no part of an item's
+        # bytes.
         self._metric("write_bytes", (state[-1] - state[0]) / (counts[-1] - counts[0]))
         recalled = [c * r for c, r in zip(counts, recalls, strict=True)]
         self._metric("items_recalled_most", max(recalled))
@@ -130,6 +132,7 @@ class Battery:
             suffix = "" if replay == 0 else f"_replay_{replay:g}"
             self._metric(f"final_recall{suffix}", r[last].mean())
             transfer = [r[last, j] - r[j, j] for j in range(last)]
+            # Batches before the last: only they have been followed by others.
             self._metric(f"backward_transfer{suffix}", np.mean(transfer))
             lost = [r[:last, j].max() - r[last, j] for j in range(last)]
             self._metric(f"forgetting{suffix}", np.mean(lost))
@@ -177,6 +180,7 @@ class Battery:
         whose, stamps = whose.to(self.device), stamps.to(self.device)
         times = torch.arange(updates, device=self.device)
         written = whose[:, None] == torch.arange(keys, device=self.device)[:, None]
+        # The last time at which each key was written; −1 for keys that never were.
         latest = torch.where(written, times, -1).amax(-1)  # (trials, keys)
         last = latest.clamp(min=0)
         labels = torch.take_along_dim(news.labels, last, 1)
@@ -236,6 +240,7 @@ class Battery:
                 keys = material.keys_of(drawn[..., :stem]).to(self.device)
                 answers = self._answers(memory, keys, pairs.values, pairs.labels)
                 same = (
+                    # Whose stem so far equals the one asked: (trials, queries, items).
                     (drawn[:, :, None, :stem] == drawn[:, None, :, :stem]).all(-1).to(self.device)
                 )
                 right = (same & (pairs.labels[:, None] == answers[..., None])).any(-1)

@@ -78,6 +78,7 @@ class Experiments:
             right.append(self._recall(memory, asked_for, sequences[:, :written]))
         self._diverged("stream", memory, sequences[:, :written])
         self.found.metrics["stream_memorised"] = float(written)
+        # Never empty: the coins of ``coins`` have at least one recall.
         self.headlines["stream"] = self.found.metrics["stream_recall"] = sum(right) / len(right)
 
     def forgetting(self, count: int) -> None:
@@ -89,6 +90,7 @@ class Experiments:
         before = self._recall(memory, first, first)
         self._write(memory, second)
         halves = {"first": first, "second": second}
+        # Candidates are the values of both halves.
         after = {name: self._recall(memory, half, sequences) for name, half in halves.items()}
         self.found.metrics["forgetting_first_before"] = before
         for name, recall in after.items():

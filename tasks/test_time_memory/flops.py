@@ -32,6 +32,7 @@ def formulas() -> dict[Any, Any]:
     from torch.utils.flop_counter import sdpa_flop_count
 
     def solved(a: Any, b: Any, *_: Any, left: bool = True, **__: Any) -> int:
+        # Of the shapes alone: the counter hands over sizes, not tensors.
         return solving(a[-1], *_columns(a, b, left))
 
     def triangle(a: Any, b: Any, *_: Any, left: bool = True, **__: Any) -> int:
@@ -62,6 +63,7 @@ def formulas() -> dict[Any, Any]:
 
 def _columns(a: Any, b: Any, left: bool) -> tuple[int, int]:
     """Columns (rows for X A = B) of the right-hand side, and how many systems."""
+    # b of one dimension less than a is one right-hand side for each system.
     if len(b) == len(a) - 1:
         return 1, math.prod(a[:-2])
     return (b[-1] if left else b[-2]), math.prod(a[:-2])

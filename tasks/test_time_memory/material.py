@@ -79,11 +79,13 @@ class Vectors(Material):
     strengths = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 
     def pairs(self, trials: int, items: int, generator: torch.Generator) -> Pairs:
+        """Keys and values of independent random directions; every value has a label of its own."""
         keys, values = torch.randn(2, trials, items, self.size, generator=generator)
         labels = torch.arange(items).expand(trials, items)
         return Pairs(unit(keys), unit(values), labels)
 
     def corrupted(self, pairs: Pairs, strength: float, generator: torch.Generator) -> Tensor:
+        """Keys with a random unit vector added, ``strength`` long, at norm 1 again."""
         noise = unit(torch.randn(pairs.keys.shape, generator=generator))
         return unit(pairs.keys + strength * noise)
 
@@ -112,6 +114,7 @@ class NumberSequences(Material):
         return unit(torch.randn(self.length, NUMBERS, self.size, generator=generator))
 
     def pairs(self, trials: int, items: int, generator: torch.Generator) -> Pairs:
+        """Uniform random sequences; two with one stem are possible."""
         shape = (trials, items, self.length)
         return self.of_sequences(torch.randint(0, NUMBERS, shape, generator=generator))
 
@@ -127,7 +130,9 @@ class NumberSequences(Material):
         return unit(self.embeddings[places, stems].sum(-2))
 
     def corrupted(self, pairs: Pairs, strength: float, generator: torch.Generator) -> Tensor:
+        """Keys of stems in which ``strength`` numbers, at random places, are others."""
         stems = torch.tensor(pairs.prompts)
+        # A random order of places: the first ``strength`` of them are replaced.
         order = torch.rand(stems.shape, generator=generator).argsort(-1)
         others = torch.randint(0, NUMBERS, stems.shape, generator=generator)
         return self.keys_of(torch.where(order < strength, others, stems))
@@ -149,11 +154,13 @@ class Sentences(Material):
     TEMPERATURE = 0.1
 
     def pairs(self, trials: int, items: int, generator: torch.Generator) -> Pairs:
+        """First halves of sentences as keys and second halves as values, of fresh stories."""
         first = int(torch.randint(2**20, 2**40, (), generator=generator))
         halves = self._sentences(trials * items, first)
         keys = self._projected(0, [" ".join(stem) for stem, _ in halves])
         values = self._projected(1, [rest for _, rest in halves])
         known: dict[str, int] = {}
+        # Equal continuations get one label: either is a right answer.
         labels = torch.tensor([known.setdefault(rest, len(known)) for _, rest in halves])
         stems = [stem for stem, _ in halves]
         prompts = [stems[k : k + items] for k in range(0, len(stems), items)]
@@ -161,6 +168,7 @@ class Sentences(Material):
         return Pairs(keys.view(shape), values.view(shape), labels.view(trials, items), prompts)
 
     def corrupted(self, pairs: Pairs, strength: float, generator: torch.Generator) -> Tensor:
+        """Keys of first halves with the share ``strength`` of their words left out."""
         stems = [list(stem) for items in pairs.prompts for stem in items]
         shorter = [self._thinned(stem, strength, generator) for stem in stems]
         return self._projected(0, shorter).view(pairs.keys.shape)
@@ -182,6 +190,7 @@ class Sentences(Material):
 
     def _thinned(self, words: list[str], share: float, generator: torch.Generator) -> str:
         kept = torch.rand(len(words), generator=generator) >= share
+        # never without a word
         return " ".join(w for w, k in zip(words, kept.tolist(), strict=True) if k) or words[0]
 
     def _features(self, texts: list[str]) -> Tensor:
@@ -191,6 +200,7 @@ class Sentences(Material):
             grams = (padded[k : k + 3] for k in range(len(padded) - 2))
             places += [row * self.FEATURES + _hashed(gram) for gram in grams]
         counts = torch.bincount(torch.tensor(places), minlength=len(texts) * self.FEATURES)
+        # Square roots damp trigrams that repeat; then to norm 1, as a kernel over shares.
         return unit(counts.view(len(texts), self.FEATURES).float().sqrt())
 
     def _projected(self, which: int, texts: list[str]) -> Tensor:
@@ -214,6 +224,7 @@ class Sentences(Material):
             for _ in range(self.STEPS):
                 thinned = self._features([self._thinned(w, 0.3, generator) for w in texts])
                 scores = unit(thinned @ projection) @ unit(whole @ projection).T
+                # InfoNCE: the other sentences of the batch are the wrong answers.
                 loss = functional.cross_entropy(scores / self.TEMPERATURE, torch.arange(len(texts)))
                 optimizer.zero_grad()
                 loss.backward()
@@ -223,6 +234,7 @@ class Sentences(Material):
 
 @cache
 def _hashed(gram: str) -> int:
+    # crc32 and not ``hash``, which differs from process to process.
     return zlib.crc32(gram.encode()) % Sentences.FEATURES
 
 

@@ -46,6 +46,7 @@ def auroc(seen: Numbers, unseen: Numbers) -> float:
     from scipy.stats import rankdata
 
     ranks = rankdata(np.concatenate((seen, unseen), axis=None))[: seen.size]
+    # The smallest sum of ranks that as many could have: ranks above it count wins.
     count = seen.size * (seen.size + 1) / 2
     return float((ranks.sum() - count) / (seen.size * unseen.size))
 
@@ -53,6 +54,7 @@ def auroc(seen: Numbers, unseen: Numbers) -> float:
 def calibration_error(probability: Numbers, right: Numbers) -> float:
     """Expected calibration error: mean distance of probability and accuracy over equal bins,
     weighted by how many answers each holds."""
+    # A probability of exactly 1 belongs to the last bin.
     bins = np.minimum((probability * BINS).astype(int), BINS - 1)
     gaps = [
         (bins == b).mean() * abs(probability[bins == b].mean() - right[bins == b].mean())

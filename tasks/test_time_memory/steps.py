@@ -19,6 +19,7 @@ class OptimiserSteps:
         self.taken = 0
 
     def __enter__(self) -> OptimiserSteps:
+        # A hook for all optimisers of the process: a memory need not show its own.
         self._hook = register_optimizer_step_post_hook(self._count)
         return self
 

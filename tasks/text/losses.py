@@ -68,5 +68,6 @@ def token_losses(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 def rows_at_once(model: nn.Module, length: int, vocabulary: int) -> int:
     """How many sequences of ``length`` to evaluate in one pass, in bounded memory."""
     if offers_hidden(model):
+        # Without logits only hidden vectors are held: 8,192 positions.
         return max(1, 2**13 // length)
     return max(1, min(2**13, LOGITS_AT_ONCE // vocabulary) // length)

@@ -38,6 +38,7 @@ class GrowingFile:
     def cut(self, size: int) -> str:
         """Keep the first ``size`` bytes; their SHA-256."""
         self._file.truncate(size)
+        # Hashed again from the disk: only what is there counts, not what was thought to be.
         with self.path.open("rb") as file:
             self._digest = hashlib.file_digest(file, "sha256")
         return self.sha256
@@ -58,6 +59,7 @@ class GrowingFile:
 
     @property
     def sha256(self) -> str:
+        """Of all that was appended, hexadecimal."""
         return self._digest.hexdigest()
 
 
@@ -90,6 +92,7 @@ class StreamOutput:
         except (FileNotFoundError, ValidationError):
             return False
         self.counts = counts
+        # Two bytes for a token, eight for a start; the index has one start more than documents.
         hashes = self._tokens.cut(2 * counts.tokens), self._starts.cut(8 * (counts.documents + 1))
         if hashes != (counts.tokens_sha256, counts.starts_sha256):
             self.counts = Counts()
@@ -105,6 +108,7 @@ class StreamOutput:
     ) -> None:
         """Add documents: their tokens in one array, and how many belong to each."""
         self._whole = False
+        # Where documents end is where the next ones start.
         starts = self.counts.tokens + np.cumsum(lengths)
         self._tokens.append(tokens.astype("<u2", copy=False))
         self._starts.append(starts.astype("<i8", copy=False))
@@ -121,6 +125,7 @@ class StreamOutput:
         """Make a safe point of what was appended."""
         if not self._whole:  # the last append failed in the middle: the safe point before it holds
             return
+        # Both files first: a safe point must not promise more than the disk has.
         self._tokens.sync()
         self._starts.sync()
         self.counts = self.counts.model_copy(
@@ -151,6 +156,7 @@ def write_synced(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    # The rename too must outlive a power cut.
     sync_folder(path.parent)
 
 

@@ -66,9 +66,11 @@ def prepare(
         with sentence_on_failed_writes(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with only_one(folder / f".{final.name}.lock", report):
+                # Once more under the lock: the process that was waited for may have made it.
                 if not final.is_dir():
                     work = final.with_name(final.name + ".partial")
                     _fill(work, corpus, split, key, tokenizer, workers or _processors(), report)
+                    # The final name is given to a whole stream only.
                     work.rename(final)
                     sync_folder(folder)
                     (final / SAFE_POINT).unlink(missing_ok=True)
@@ -106,6 +108,7 @@ def _fill(
                 done = output.counts.bytes
                 report(description, done, max(total, done + 1))  # the total is an estimate
         finally:
+            # Also after Ctrl-C or a full disk: the next call goes on from here.
             output.save()
         counts = output.counts
     if not counts.documents:
@@ -148,6 +151,7 @@ def _encoded(
     try:
         for number, texts in _chunks(documents, start):
             pending.append(pool.submit(_encode, tokenizer, number, texts))
+            # So many chunks ahead of what is taken: memory stays bounded, and no thread waits.
             if len(pending) > 2 * workers:
                 yield pending.popleft().result()
         while pending:
@@ -175,6 +179,7 @@ def _encode(tokenizer: Tokenizer, start: int, texts: list[str]) -> Encoded:
     text_bytes = 0
     for number, text in enumerate(texts, start + 1):
         try:
+            # ASCII is as long in bytes as in characters; no copy is made to find out.
             text_bytes += len(text) if text.isascii() else len(text.encode())
         except UnicodeEncodeError as error:
             raise TextError(

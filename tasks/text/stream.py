@@ -71,6 +71,7 @@ class TokenStream:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        # Little-endian on every machine, as the files are written.
         self.tokens: NDArray[np.uint16] = np.memmap(folder / TOKENS, dtype="<u2", mode="r")
         self.starts: NDArray[np.int64] = np.memmap(folder / STARTS, dtype="<i8", mode="r")
 
@@ -117,6 +118,7 @@ class TokenStream:
             raise IndexError(f"document {index} of {len(self)}")
         return self.tokens[self.starts[index] : self.starts[index + 1]]
 
+    # A worker process maps the files itself; the hashes were checked here.
     def __reduce__(self) -> tuple[Callable[[Path, bool], TokenStream], tuple[Path, bool]]:
         return TokenStream.open, (self.folder, False)
 

@@ -80,6 +80,7 @@ class Gpt2Tokenizer(Tokenizer):
         self._encoding = encoding
         self.vocabulary = encoding.n_vocab
         self.end_of_text = encoding.eot_token
+        # In the order of ranks: the hash is the same whether it came from one file or from two.
         ranks = sorted(encoding._mergeable_ranks.items(), key=lambda item: item[1])
         listing = (base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks)
         self.sha256 = hashlib.sha256(b"".join(listing)).hexdigest()
@@ -95,6 +96,7 @@ class Gpt2Tokenizer(Tokenizer):
             return _with_ends([self.encode(text) for text in texts], self.end_of_text)
         ids = self._encoding.encode_to_numpy(joined, allowed_special={END_OF_TEXT})
         tokens = ids.astype(np.uint16)
+        # A document's length is the distance between two end marks.
         return tokens, np.diff(np.flatnonzero(tokens == self.end_of_text), prepend=-1)
 
     def decode(self, ids: Sequence[int] | Tokens) -> str:
@@ -116,6 +118,7 @@ class BytePairTokenizer(Tokenizer):
 
         self.name, self._content = name, content
         self._tokenizer = tokenizers.Tokenizer.from_str(content.decode())
+        # A mark spelled in a text is text: only the end of a document has the token.
         self._tokenizer.encode_special_tokens = True
         self.vocabulary = self._tokenizer.get_vocab_size()
         end_of_text = self._tokenizer.token_to_id(END_OF_TEXT)

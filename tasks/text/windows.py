@@ -18,6 +18,7 @@ def random_starts(seed: int, step: int, count: int, places: int) -> Positions:
     The raw output of Philox, whose key is (seed, step), is the same in every version of NumPy; its
     remainder favours small places by less than places / 2**64.
     """
+    # A key of 128 bits: step and seed do not meet.
     generator = np.random.Philox(key=(step << 64) + seed)
     return (generator.random_raw(count) % np.uint64(places)).astype(np.int64)
 
@@ -32,6 +33,7 @@ def consecutive(first: int, last: int, length: int) -> Positions:
     """Starts of the windows that follow each other in [first, last): ``length`` inputs, and as many
     targets one token later. Windows share the token that is target of one and input of the next.
     """
+    # The last window needs its target: it starts at last − length − 1 at the latest.
     return np.arange(first, last - length, length, dtype=np.int64)
 
 
@@ -39,6 +41,7 @@ def article_starts(stream: TokenStream, length: int) -> tuple[Positions, Positio
     """Start and document of the first ``length + 1`` tokens of each document that has as many,
     its end mark not counted."""
     starts = np.asarray(stream.starts)
+    # The end mark is no target: a document needs length + 1 tokens before it.
     long_enough = np.flatnonzero(np.diff(starts) - 1 >= length + 1)
     return starts[long_enough], long_enough.astype(np.int64)
 

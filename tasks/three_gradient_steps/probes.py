@@ -40,4 +40,5 @@ def token_recall(model: Induction, among: Tensor | None = None) -> float:
 def position_recall(model: Induction, positions: int | None = None) -> float:
     """W_K¹: a position looks at the one before it; of the first ``positions``, or of all."""
     scores = model.position_scores()[:positions, :positions]
+    # Row t + 1 and column t meet on the diagonal.
     return recall(scores[1:, :-1])

@@ -42,6 +42,16 @@ class ThreeGradientSteps(Measurement):
     share of each memory that is recalled after them (``output_recall``, ``token_recall``,
     ``position_recall``). Curves: the same four numbers against the steps taken.
 
+    Example: ``tokens=8, length=8``, two sequences of the test, seed 0; only the last position is
+    asked:
+
+        input   3 4 4 4 0 1 7 3     target  . . . . . . . 4
+                7 3 2 3 0 4 7 0             . . . . . . . 4
+
+    In the first the trigger is 3, which 4 followed. After three steps the model must attend to the
+    token that came after the same token before; without that it guesses among the other N − 1
+    tokens.
+
     Args:
         tokens: N, size of the vocabulary.
         length: T, positions of a sequence.
@@ -92,6 +102,7 @@ class ThreeGradientSteps(Measurement):
         }
 
     def data_hashes(self) -> dict[str, str]:
+        """Of the first 256 sequences of seed 0, with their answers."""
         splits: tuple[Split, ...] = ("validation", "test")
         return {
             split: hashlib.sha256(b"".join(part.numpy().tobytes() for part in drawn)).hexdigest()
@@ -116,6 +127,7 @@ class ThreeGradientSteps(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
+        """One step on each matrix in turn, each on sequences of its own, with probes in between."""
         model: Any = fitting_model(
             build, self.tokens, self.length, seed=seed, offers=ORDER, choose=CHOOSE
         )
@@ -128,6 +140,7 @@ class ThreeGradientSteps(Measurement):
             matrix = getattr(model, name)
             gradient = _gradient(model, matrix, *drawn)
             with torch.no_grad():
+                # A small norm would leave the attention flat for the steps after it.
                 matrix -= gradient * (self.norms[name] / gradient.norm().clamp(min=1e-30))
             found.append(self._found(model, *asked))
             report("gradient steps", number, len(ORDER))
@@ -156,6 +169,7 @@ def _gradient(model: nn.Module, matrix: nn.Parameter, inputs: Tensor, answers: T
     """The gradient by ``matrix`` of the mean cross-entropy of the last position's answer."""
     total = torch.zeros_like(matrix)
     for part, wanted in _chunks(inputs, answers):
+        # A sum over chunks divided by all: the gradient of the mean.
         loss = functional.cross_entropy(model(part)[:, -1], wanted, reduction="sum") / len(answers)
         total += torch.autograd.grad(loss, matrix)[0]
     return total

@@ -74,6 +74,7 @@ def deviation(predictions: Tensor, sequences: Tensor, contexts: Tensor) -> Tenso
             predictions.split(CHUNK), sequences.split(CHUNK), strict=True
         )
     ]
+    # Two channels for each moon: sine and cosine.
     return torch.cat(parts).unflatten(-1, (-1, 2)).mean(dim=-1)
 
 

@@ -70,6 +70,7 @@ def score_curve(
     scores["error_before_max_period"] = before
     low, high = PLAUSIBLE
     scores["plausible"] = float(low <= scores["error_before_p1"] <= high and before <= high)
+    # Each moon against its own level while it cannot be known: up to 0.9 of its own period.
     own = [level(errors[:, moon], MARGIN, 0.9 * period) for moon, period in enumerate(periods)]
     fall = errors / errors.new_tensor(own)
     ratios = {

@@ -57,6 +57,7 @@ class Grid:
     @classmethod
     def fitting(cls, length: int, longest: float, phases: Phases) -> Grid:
         """Three full periods of the longest system in ``length`` samples."""
+        # The timeline leaves room for two sequences after the start, as in the authors' script.
         return cls(length + 1, length / longest / FULL_PERIODS, TIMELINE - 2 * length - 1, phases)
 
     def sequences(self, systems: Sequence[Periods], key: Sequence[int], count: int) -> Tensor:
@@ -78,6 +79,7 @@ class Grid:
         phase = np.full((count, moons), COMMON_PHASE)
         if self.phases == "independent":
             phase = 2 * np.pi * uniforms[:, 2:]
+        # Periods are no whole numbers of samples at this rate, and are not rounded.
         time = (start[:, None] + np.arange(self.samples)) / self.rate
         angle = 2 * np.pi * time[:, :, None] / periods[:, None] + phase[:, None]
         circle = np.stack([np.sin(angle), np.cos(angle)], axis=-1)

@@ -67,6 +67,17 @@ class ThreeMoons(Task):
     ``extractor_moduli()`` get ``disentanglement`` and their moduli as well. A number that is not
     finite is left out, never replaced.
 
+    Example: the first three samples of a training sequence (``length=100``, seed 0), sine and
+    cosine of each moon; the target is the sample after, and the loss counts everywhere:
+
+        input   .72  .69   -.99  .11    .55 -.84     target   .93 -.35   -.65  .76    .20 -.98
+                .93 -.35   -.65  .76    .20 -.98              .08 -1.0    .05  1.0   -.17 -.98
+                .08 -1.0    .05  1.0   -.17 -.98             -.87 -.49    .72  .69   -.52 -.85
+
+    A model must find the last record of each moon by itself and continue from there: between the
+    longest period and the full one that gives an error of 0.01, a table of all moons at once or
+    the last sample repeated, which needs no memory, 0.55.
+
     Args:
         length: samples in a sequence; three full periods of the longest training system fit in it.
         systems: period sets trained on, in units of time.
@@ -194,6 +205,7 @@ class ThreeMoons(Task):
 
     def _evaluate_rollout(self, rollout: Rollout, split: Split) -> Evaluation:
         groups = self._evaluation_sequences(split)
+        # One step ahead at every position: as the loss of a model.
         sequences = torch.cat([groups[periods] for periods in self.held_out[split]])
         every = torch.arange(1, self.length + 1)
         predictions = rollout(sequences, every, 1)[:, :, 0]
@@ -247,6 +259,7 @@ class ThreeMoons(Task):
     def _square(self, outputs: Tensor, targets: Tensor) -> Tensor:
         error = outputs - targets
         if self.error_clip is not None:
+            # No gradient beyond the clip: one of two tricks to which the authors owe convergence.
             error = error.clamp(-self.error_clip, self.error_clip)
         return error.square()
 

@@ -36,6 +36,7 @@ class Trajectory(NamedTuple):
     def perfect_from(self) -> list[int | None]:
         """The first step from which on all margins stay positive, of each trial."""
         perfect = (self.margins > 0).all(-1)
+        # All steps from here on: a cumulative product from the end.
         return [_first(row) for row in perfect.flip(0).cumprod(0).flip(0).bool().T]
 
 
@@ -63,9 +64,11 @@ def descend(
     """
     number, trials = steps.shape
     tokens = torch.arange(len(classes), device=classes.device).expand(trials, -1)
+    # 0 marks the right class, which is masked below: a margin is against the best other one.
     others = 1 - functional.one_hot(classes, int(classes.max()) + 1)
     parameters = list(model.parameters())
     losses, margins = [], []
+    # One look more than steps: before the first and after the last.
     for step in range(number + 1):
         scores = model(tokens)
         right = scores.gather(-1, classes.expand(trials, -1)[..., None])[..., 0]
@@ -80,6 +83,7 @@ def descend(
         gradients = torch.autograd.grad((token_losses * weights).sum(), parameters)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
+                # A learning rate of its own for each trial.
                 rate = steps[step].reshape(-1, *[1] * (gradient.ndim - 1))
                 parameter.sub_(rate * gradient)
     return Trajectory(torch.stack(losses), torch.stack(margins))

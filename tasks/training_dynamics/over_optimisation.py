@@ -24,9 +24,11 @@ def fewest_errors(points: Tensor, signs: Tensor, probabilities: Tensor) -> Tenso
         probabilities: (tokens,).
     """
     angles = torch.atan2(points[..., 1], points[..., 0])
+    # An answer changes sign where δ is orthogonal to its point: two edges for each.
     edges = torch.cat([angles + torch.pi / 2, angles - torch.pi / 2], -1) % (2 * torch.pi)
     edges = edges.sort(-1).values
     following = torch.cat([edges[:, 1:], edges[:, :1] + 2 * torch.pi], -1)
+    # The middle of an arc stands for it: answers are the same all over it.
     middle = (edges + following) / 2
     directions = torch.stack([middle.cos(), middle.sin()], -1)  # (draws, arcs, 2)
     answers = directions @ points.mT * signs
@@ -47,6 +49,7 @@ def lowest_loss(points: Tensor, signs: Tensor, probabilities: Tensor) -> Tensor:
         return (functional.softplus(-margins) * probabilities).sum(-1)
 
     for _ in range(NEWTON_STEPS):
+        # 1 − p of the right answer, by which each point pulls.
         doubt = torch.sigmoid(-(signed @ delta[..., None])[..., 0])
         gradient = -((doubt * probabilities)[..., None] * signed).sum(-2)
         curvature = (signed.mT * (doubt * (1 - doubt) * probabilities)[:, None]) @ signed
@@ -56,8 +59,10 @@ def lowest_loss(points: Tensor, signs: Tensor, probabilities: Tensor) -> Tensor:
         scale = torch.ones(len(points), 1, dtype=points.dtype, device=points.device)
         before = loss(delta)
         for _ in range(HALVINGS):
+            # ``~(… <= …)`` is true of NaN too: a step into overflow is halved as well.
             worse = ~(loss(delta - scale * step) <= before)
             scale = torch.where(worse[:, None], scale / 2, scale)
+        # Where thirty halvings were not enough the old δ stays.
         delta = torch.where(
             (loss(delta - scale * step) <= before)[:, None], delta - scale * step, delta
         )

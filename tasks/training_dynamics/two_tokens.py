@@ -53,6 +53,7 @@ def first_row(margins: Tensor, overlap: float) -> Tensor:
     Returns:
         (..., 2), W_11 and W_12: the plane that descent from zero never leaves.
     """
+    # 2 W_1·e_1 = m_1 and −2 W_1·e_2 = m_2 with e_2 = (a, √(1 − a²)).
     along, across = margins[..., 0] / 2, -margins[..., 1] / 2
     return torch.stack([along, (across - overlap * along) / math.sqrt(1 - overlap**2)], -1)
 
@@ -73,6 +74,7 @@ def first_perfect_map(
     first, lrs, overlaps = grid(points)
     cells = [(a, p, lr) for p, lr, a in product(first, lrs, overlaps)]
     flat = two_tokens(build, cells, horizon, device).first_perfect()
+    # In the order of ``product``: overlap runs fastest, p_1 slowest.
     rows = [flat[k : k + points] for k in range(0, len(flat), points)]
     return [rows[k : k + points] for k in range(0, len(rows), points)]
 

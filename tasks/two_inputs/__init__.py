@@ -27,6 +27,16 @@ class TwoInputs(Capacity):
     it is just full with the most that are tried. No score that adds up what each token says can
     tell them all apart.
 
+    Example: one trial at width 4 (``classes=2, largest=1.0``, test, seed 0). Pairs are drawn from
+    a table of 4 × 4 tokens; the first six, with their classes, and their keys:
+
+        pair   (3, 3)   (2, 1)   (0, 1)   (0, 3)   (1, 1)   (0, 2)
+        class     0        0        0        1        1        1
+        key   u_3+ũ_3  u_2+ũ_1  u_0+ũ_1  u_0+ũ_3  u_1+ũ_1  u_0+ũ_2
+
+    A memory must answer by the pair: token 0 alone has both classes here. A sum of outer products
+    has 4 of these 6; a guess among M classes is right with 1/M.
+
     Args:
         widths, wide, headline_width, trials, thresholds, classes, embeddings, largest: as
             ``Capacity``.
@@ -60,11 +70,14 @@ class TwoInputs(Capacity):
         """Keys (trials, N, d), each the sum of two embeddings, and values as ``Capacity``."""
         single, values = super().draw(width, split, seed)
         most = single.shape[1]
+        # ⌈√most⌉: the smallest square table of pairs that holds them.
         side = math.isqrt(most - 1) + 1
         keys = torch.empty_like(single)
         for trial, own in enumerate(single):
             name = f"two_inputs/{split}/{seed}/{width}/{trial}".encode()
             number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") >> 1
+            # Without repetition: no pair is written twice.
             order = torch.randperm(side**2, generator=torch.Generator().manual_seed(number))[:most]
+            # The first ``side`` embeddings are of the first token, the next of the second.
             keys[trial] = own[order // side] + own[side + order % side]
         return keys, values

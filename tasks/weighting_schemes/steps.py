@@ -68,6 +68,7 @@ def walk(
             return
         with torch.no_grad():
             scores = model(tokens)
+            # In double: rare tokens are a small share of the error.
             wrong = (scores.argmax(-1) != targets).double()
             token_losses = functional.cross_entropy(scores.mT, targets, reduction="none")
         steps.append(done)
@@ -99,6 +100,7 @@ def approximate_weights(shares: Iterable[Tensor], lr: float, classes: int) -> Te
         before = weights[-1] if weights else torch.zeros_like(share)
         if not weights:
             weights.append(before)
+        # One step of q for a token alone: lr · share · (1 − p).
         weights.append(before + lr * share / (1 + before.exp() / (classes - 1)))
     return torch.stack(weights)
 

@@ -38,6 +38,16 @@ Alive = Callable[[], None]  # says that the work goes on
 class WeightingSchemes(Measurement):
     """Memories of f(z) = z mod 5 from W = 0, between fixed Gaussian embeddings.
 
+    Example: what c samples of a token, each a step γ, leave as its weight q(c), with 10 classes:
+
+        c           1     2     3    10   100  1000
+        γ = 0.01   .01   .02   .03   .09   .86  4.10     about in proportion to c
+        γ = 1      .91  1.71  2.35  4.23  6.86  9.20     about ln(10 c) for large c
+
+    Where tokens share a matrix the weights decide which are answered: the frequent ones alone if q
+    grows with c, all of them only where the dimensions suffice. With q = 0 all scores are equal,
+    and a guess among M classes is right with 1/M.
+
     Args:
         trials: random embeddings and streams.
         population_steps: steps on the population's gradient by SGD, by its sign and by its
@@ -150,6 +160,7 @@ class WeightingSchemes(Measurement):
         drawn = problem.samples(self.samples, generator)
         for batch in self.batches:
             steps = self.samples // batch
+            # By equal factors of steps, so that a curve over log steps has its points evenly.
             looks = {0, *(round(steps ** (k / LOOKS)) for k in range(LOOKS + 1))}
             shares = _shares(drawn, batch, problem.tokens)
             found = walk(*problem.start(build), _told(shares, alive), self.batch_lr, "sgd", looks)
@@ -189,6 +200,7 @@ class WeightingSchemes(Measurement):
     ) -> None:
         for dimension in PICTURED:
             problem = _Problem.drawn(10, dimension, 1.0, 1, generator, device)
+            # Frequencies are drawn, not the law itself: 1,000 samples as in the authors' pictures.
             drawn = problem.samples(1000, generator)
             frequency = next(_shares(drawn, 1000, problem.tokens))
             for name, q in (("p", frequency), ("1", (frequency > 0).to(frequency))):
@@ -268,6 +280,7 @@ class _Problem:
     def samples(self, number: int, generator: torch.Generator) -> Tensor:
         """int64 (trials, number)."""
         trials = len(self.embedding)
+        # CPU: its generator draws the same samples for every device.
         drawn = torch.multinomial(
             self.probabilities.cpu(), trials * number, replacement=True, generator=generator
         )
@@ -294,6 +307,7 @@ def _keep(
     result.arrays[f"{part}_error/{name}"] = errors[-1].tolist()
     for what, values in (("error", errors), ("loss", losses)):
         y = values.mean(1).tolist()
+        # JSON has no infinity: a curve that diverged is left out, its end stays in the metrics.
         if all(map(math.isfinite, y)):
             result.curves[f"{part}_{what}/{name}"] = {"x": _floats(x), "y": y}
 

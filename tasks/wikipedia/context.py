@@ -51,6 +51,8 @@ def same_targets(windows: Tokens, measure: Measure) -> dict[str, Losses]:
         f"context_{context}_loss": measure(windows[:, length - targets - context :])
         for context in contexts(length)
     }
+    # The context of the article before it in the list: real text, of the same length, about another
+    # thing.
     swapped = windows.copy()
     swapped[:, : length - targets] = np.roll(windows[:, : length - targets], 1, axis=0)
     found["other_context_loss"] = measure(swapped)
@@ -63,10 +65,13 @@ def repeated(length: int, vocabulary: int, measure: Measure) -> dict[str, Losses
     The first token of the repetition is left out: nothing foretells where it begins.
     """
     half = length // 2
+    # Raw numbers of Philox: the same in every version of NumPy.
     raw = np.random.Philox(key=REPEAT_SEED).random_raw(REPEATED * half)
     once = (raw % np.uint64(vocabulary)).astype(np.int64).reshape(REPEATED, half)
     losses = measure(np.concatenate((once, once), axis=1))
     return {
+        # The same positions of both halves, without the last of the first: its target is where the
+        # repetition begins.
         "repeat_first_loss": losses[:, : half - 1].mean(axis=1),
         "repeat_second_loss": losses[:, half:].mean(axis=1),
     }

@@ -65,6 +65,15 @@ class Windows(NamedTuple):
 class Wikipedia(BabiStories):
     """Loss by position on articles and on stories, with intervals over articles.
 
+    Example: ``articles_size=3, length=12``, the second window of the kind "article", of a model
+    that was trained on stories. Bars divide tokens, and the mean loss is kept at each position:
+
+        input   The| t|ho|sk|bill| is| a| fro|g| that| li|ves
+        target   t|ho|sk|bill| is| a| fro|g| that| li|ves| in
+
+    A model must learn from the window what it never saw in training, such as the name thoskbill;
+    one that takes nothing from it has the same loss at late positions as at early ones.
+
     Args:
         articles: "grammar", "local", "simple_wikipedia", or "auto": local where ``wiki`` is given,
             else generated for generated stories, else Simple Wikipedia.
@@ -112,10 +121,12 @@ class Wikipedia(BabiStories):
         self._articles: TokenStream | None = None
 
     def prepare(self, report: Report) -> None:
+        """Tokenise the stories, then the articles."""
         super().prepare(report)
         self._article_stream(report)
 
     def data_hashes(self) -> dict[str, str]:
+        """Also of each list of windows; "test" is that of the stream."""
         hashes = super().data_hashes()
         found = {
             name: windows_sha256(windows.stream, windows.starts, self.length)
@@ -148,6 +159,8 @@ class Wikipedia(BabiStories):
         return self._with_context(found, lambda w: self.losses_of(model, w, device))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
+        """Equal chances for all tokens, and their frequencies in the stories."""
+
         def fixed(counts: NDArray[np.float64]) -> Callable[[Split], Evaluation]:
             surprise = -np.log(counts / counts.sum())
 
@@ -166,6 +179,7 @@ class Wikipedia(BabiStories):
         }
 
     def corpus_facts(self) -> dict[str, Any]:
+        """Also of the articles."""
         facts = super().corpus_facts()
         return {**facts, "articles": manifest_facts(self._article_stream(None))}
 
@@ -184,6 +198,8 @@ class Wikipedia(BabiStories):
                 metrics[f"{name}_loss_{band}"] = float(mean[first:last].mean())
             samples = bootstrap_means(losses, windows.documents)
             low, high = np.percentile(samples, [2.5, 97.5], axis=0)
+            # What is kept of a record draws the curve and its interval without the losses of all
+            # windows.
             arrays[name] = {
                 "windows": len(losses),
                 "documents": len(np.unique(windows.documents)),
@@ -246,11 +262,13 @@ def bootstrap_means(losses: Losses, documents: Positions) -> Losses:
     """
     names, group = np.unique(documents, return_inverse=True)
     totals = np.zeros((len(names), losses.shape[1]))
+    # One sum for each document: windows of a document are not independent.
     np.add.at(totals, group, losses)
     sizes = np.bincount(group)
     raw = np.random.Philox(key=BOOTSTRAP_SEED).random_raw(BOOTSTRAP_SAMPLES * len(names))
     drawn = (raw % np.uint64(len(names))).astype(np.int64).reshape(BOOTSTRAP_SAMPLES, -1)
     weights = np.stack([np.bincount(row, minlength=len(names)) for row in drawn]).astype(float)
+    # The mean over windows: documents count by how many they have.
     return (weights @ totals) / (weights @ sizes)[:, None]
 
 

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,7 +38,7 @@ class Nodes:
         environment: of every process that speaks with the cluster.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lines: Sequence[str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = str(free.getsockname()[1])
         self.address = f"127.0.0.1:{self.port}"
@@ -52,7 +52,7 @@ class Nodes:
         }
         self._folder = folder
         self._started: list[subprocess.Popen[str]] = []
-        for command in commands():
+        for command in lines:
             if command.startswith("ray start"):
                 self.start(command)
 
@@ -113,9 +113,23 @@ def _kill(node: subprocess.Popen[str]) -> None:
 @contextmanager
 def three_nodes() -> Iterator[Nodes]:
     """Three nodes with a processor each; the test is skipped where Ray is not installed."""
+    with _started(commands()) as nodes:
+        yield nodes
+
+
+@contextmanager
+def gpu_nodes() -> Iterator[Nodes]:
+    """Two nodes that declare two GPUs each, whatever this machine has."""
+    lines = [line for line in commands() if line.startswith("ray start")]
+    with _started([f"{line} --num-gpus=2" for line in lines[:2]]) as nodes:
+        yield nodes
+
+
+@contextmanager
+def _started(lines: Sequence[str]) -> Iterator[Nodes]:
     pytest.importorskip("ray", reason="Ray is not installed: python -m pip install -e '.[cluster]'")
     folder = Path(tempfile.mkdtemp(prefix="ray-"))  # short: sockets lie in it
-    nodes = Nodes(folder)
+    nodes = Nodes(folder, lines)
     try:
         yield nodes
     finally:

@@ -71,6 +71,17 @@ def constructor(name: str) -> Callable[..., nn.Module]:
     return load_class(configuration(name)["_target_"])
 
 
+def one_of_each_class() -> list[str]:
+    """The first YAML file of each class, for tests of the engine, to which the others are the same
+    model; ``nox -s every_model`` runs them with every file."""
+    if os.environ.get("MEMORY_BENCH_EVERY_MODEL"):
+        return NAMES
+    by_class: dict[str, str] = {}
+    for name in NAMES:
+        by_class.setdefault(configuration(name)["_target_"], name)
+    return list(by_class.values())
+
+
 def small_model(name: str, kind: str, seed: int = 0) -> nn.Module:
     """A small model; a ValueError if it refuses this kind of sequence.
 

@@ -60,6 +60,7 @@ def by_kernel(queries: Tensor, writes: Writes, state: Tensor | None) -> tuple[Te
     strengths = None if writes.strengths is None else for_all(writes.strengths)
     kernel, more = _choose(q, decays, strengths)
     start = None if state is None else state.contiguous()
+    # default: 1/√(key width)
     found, last = kernel(q, k, v, scale=1.0, initial_state=start, output_final_state=True, **more)
     return found, last
 

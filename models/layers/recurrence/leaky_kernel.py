@@ -67,7 +67,7 @@ def _scan(
     POSITIONS: tl.constexpr,
     CHANNELS: tl.constexpr,
 ):
-    sequence = (tl.program_id(0) // heads).to(tl.int64)
+    sequence = (tl.program_id(0) // heads).to(tl.int64)  # offsets may pass 2³¹
     head = tl.program_id(0) % heads
     channels = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     steps = tl.arange(0, POSITIONS)
@@ -88,4 +88,5 @@ def _scan(
         found = tl.dot(powers, block, input_precision="ieee") + of_carry * carry[None, :]
         places = at[:, None] * averages_position + channels[None, :] * averages_channel
         tl.store(averages + places, found, mask=there)
+        # Triton takes no row by its index; of the last block the carry is not used.
         carry = tl.sum(tl.where(steps[:, None] == POSITIONS - 1, found, 0.0), axis=0)

@@ -106,6 +106,7 @@ class ChannelDecay(Decay):
             columns = torch.cat([_halves(w, size)[0] * arrived for w in writers], -2)
             across = (rows @ columns.mT).unflatten(-1, (-1, size)).unflatten(-3, (-1, size))
             left, right = blocks.unflatten(-5, (-1, 2)).unbind(-5)
+            # No position of the left half reads one of the right half.
             upper = torch.cat((left, torch.zeros_like(left)), -1)
             blocks = torch.cat((upper, torch.cat((across, right), -1)), -3)
             size *= 2

@@ -53,11 +53,12 @@ def impulse_response(exponents: Tensor, coefficients: Tensor, length: int) -> Te
     Returns:
         real (channels, length)
     """
-    chunk = math.isqrt(length - 1) + 1
+    chunk = math.isqrt(length - 1) + 1  # ⌈√length⌉
     powers = exponents.unsqueeze(-1) * _times(chunk, exponents)
     # As real numbers: Re(ab) = Re a Re b − Im a Im b.
     left = (coefficients.unsqueeze(-1) * torch.exp(powers * chunk)).transpose(-1, -2)
     right = torch.exp(powers)
+    # (channels, i, j), flat in t = i·chunk + j.
     return (left.real @ right.real - left.imag @ right.imag).flatten(-2)[..., :length]
 
 
@@ -74,6 +75,7 @@ def state_after(inputs: Tensor, exponents: Tensor) -> Tensor:
     length = inputs.shape[-1]
     chunk = math.isqrt(length - 1) + 1
     chunks = math.ceil(length / chunk)
+    # The newest first: its distance to the end is its place.
     past = functional.pad(inputs.flip(-1), (0, chunks * chunk - length))
     past = past.unflatten(-1, (chunks, chunk)).to(exponents.dtype)
     powers = exponents.unsqueeze(-1) * _times(max(chunk, chunks), exponents)

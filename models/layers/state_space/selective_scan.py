@@ -44,6 +44,7 @@ def selective_step(
         read: C_t, (batch, state).
     """
     decays = torch.exp(step_sizes.unsqueeze(-1) * rates)
+    # B̄ = Δ B as the released code has it; equation (4) of the paper has (exp(ΔA) − 1)/A · B.
     state = decays * state + (step_sizes * inputs).unsqueeze(-1) * write.unsqueeze(-2)
     return (state * read.unsqueeze(-2)).sum(-1), state
 
@@ -135,6 +136,7 @@ Cut = tuple[int, int, int]  # segments, chunks in a segment, positions in a chun
 
 def _scan_(decays: Tensor, states: Tensor, chunks: int, *, reverse: bool = False) -> None:
     """Solve s_t = decays_t s_{t-1} + states_t (s_{t+1} if ``reverse``) in place of ``states``."""
+    # (chunks, positions in a chunk, …)
     decay = decays.unflatten(0, (chunks, -1))
     state = states.unflatten(0, (chunks, -1))
     positions = list(range(state.shape[1]))
@@ -144,6 +146,7 @@ def _scan_(decays: Tensor, states: Tensor, chunks: int, *, reverse: bool = False
         positions.reverse()
         order.reverse()
         giving, taking = taking, giving
+    # What each chunk, started from 0, hands on; and by how much it fades what it is handed.
     if chunks > 1:
         carried = state[giving, positions[0]]
         faded = decay[giving, positions[0]]
@@ -151,10 +154,12 @@ def _scan_(decays: Tensor, states: Tensor, chunks: int, *, reverse: bool = False
             here = decay[giving, position]
             carried = torch.addcmul(state[giving, position], here, carried)
             faded = faded * here
+        # With one position in a chunk this is still a view of the states.
         carried = carried.clone()
         for previous, current in pairwise(order):
             carried[current].addcmul_(faded[current], carried[previous])
         state[taking, positions[0]].addcmul_(decay[taking, positions[0]], carried)
+    # With what they were handed in their first position, all chunks go on side by side.
     for previous, current in pairwise(positions):
         state[:, current].addcmul_(decay[:, current], state[:, previous])
 
@@ -171,6 +176,7 @@ def _expand(
     torch.mul(delta.unsqueeze(-2), rates, out=decays).exp_()
     torch.mul(write.unsqueeze(-1), steps.unsqueeze(-2), out=states)
     states[0].addcmul_(decays[0], start)
+    # The backward pass has the decay of one position more.
     _scan_(decays[: len(states)], states, chunks)
 
 
@@ -255,6 +261,7 @@ class _SelectiveScanGradient(torch.autograd.Function):
 
             torch.mul(read[here].unsqueeze(-1), grad.unsqueeze(-2), out=adjoints)
             adjoints[-1].addcmul_(decays[-1], adjoint)
+            # Position t acts on t + 1 through the decay of t + 1.
             _scan_(decays[1:], adjoints, chunks, reverse=True)
             adjoint.copy_(adjoints[0])
 
@@ -264,10 +271,11 @@ class _SelectiveScanGradient(torch.autograd.Function):
             d_inputs[here] = d_steps * delta
 
             # The buffer of adjoints goes on as the gradient of the exponents Δ A.
+            # dLoss/d(Δ_t A) = dLoss/dh_t · exp(Δ_t A) · h_{t−1}
             d_exponents = adjoints.mul_(decays[:-1])
             d_exponents[1:].mul_(states[:-1])
             d_exponents[0].mul_(starts[index])
-            weighted = torch.mul(d_exponents, rates, out=states)
+            weighted = torch.mul(d_exponents, rates, out=states)  # states are free from here on
             d_delta[here] = (ones @ weighted).squeeze(-2).addcmul_(d_steps, inputs[here])
             d_rates += d_exponents.mul_(delta.unsqueeze(-2)).sum((0, 1))
         return d_inputs, d_delta, d_rates, d_write, d_read

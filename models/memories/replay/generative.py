@@ -90,6 +90,7 @@ class GenerativeReplay(StoredInWeights):
         known = self._classes if self._weights else values[:, :0]
         made_up = self._made_up(keys, values)
         super()._write_flat(*(torch.cat(p, 1) for p in zip(made_up, (keys, values), strict=True)))
+        # Stored values are those that were written, not what the weights made up.
         self._classes, self._present, _ = distinct(torch.cat((known, values), 1))
         self._padded = not bool(self._present.all())
         box = keys.amin(1, keepdim=True), keys.amax(1, keepdim=True)
@@ -101,11 +102,13 @@ class GenerativeReplay(StoredInWeights):
         if self._box is None or not (count := round(self.dreams * self._written)):
             return keys[:, :0], values[:, :0]
         low, high = self._box
+        # A function of how much was written, so that the same calls make up the same pairs.
         generator = torch.Generator().manual_seed((self._order + self._written) % 2**62)
         shares = torch.rand(len(keys), count, keys.shape[2], generator=generator).to(keys)
         if self.vocabulary is None:
             stems = low + shares * (high - low)
         else:  # whole numbers, the largest one included
+            # high − low + 1 whole numbers; the clamp is for a share that float32 rounds up to 1.
             stems = low + (shares * (high - low + 1)).floor().clamp(max=high - low)
         with torch.no_grad():
             answers = self.outputs(self._weights, stems)

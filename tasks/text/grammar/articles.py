@@ -38,6 +38,7 @@ def subjects() -> dict[str, Subject]:
     result = {}
     for name, subject in load("article_places", "article_things").items():
         roles = dict(subject["roles"])
+        # Shared paragraphs bring roles of their own, which the subject need not list.
         for used in dict.fromkeys(re.findall(r"<(\w+)>", subject["text"])):
             roles |= paragraphs[used]["roles"]
         result[name] = Subject(roles, parse(subject["text"], rules, known))

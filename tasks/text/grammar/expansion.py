@@ -63,6 +63,7 @@ def draws(kind: str, seed: int, index: int) -> Draws:
     """An endless stream of integers in [0, 2^32) that belongs to document `index` of `seed`."""
     for block in count():
         key = f"{kind}/{seed}/{index}/{block}".encode()
+        # Little-endian, whatever the machine.
         yield from unpack(f"<{_DRAWS_PER_BLOCK}I", shake_128(key).digest(4 * _DRAWS_PER_BLOCK))
 
 
@@ -71,6 +72,7 @@ def load(*names: str) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for name in names:
         text = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="ascii")
+        # The C parser where it is built in: the same data, faster.
         merged |= yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return merged
 
@@ -95,6 +97,7 @@ def parse(text: str, rules: Mapping[str, str], known: dict[str, Choice]) -> Choi
     position = 0
     for match in _TOKENS.finditer(text):
         token = match.group()
+        # Tokens must touch: whatever none of them matches is a mistake in the rule.
         if match.start() != position:
             raise ValueError(f"cannot read the rule at: {text[position : position + 40]!r}")
         position = match.end()
@@ -111,6 +114,7 @@ def parse(text: str, rules: Mapping[str, str], known: dict[str, Choice]) -> Choi
             stack[-1].alternatives.append([])
         elif token[0] == "<":
             name = token[1:-1]
+            # Parsed once for each name, and shared as a subtree.
             if name not in known:
                 known[name] = parse(rules[name], rules, known)
             parts.append(known[name])
@@ -141,6 +145,7 @@ def bind(
         if source in words:
             choices = words[source]
             entry = choices[next(stream) % len(choices)]
+            # Drawn again until it is new: two roles never share a value.
             while entry[""] in taken:
                 entry = choices[next(stream) % len(choices)]
         elif source in makers:
@@ -169,6 +174,7 @@ def _number(source: str, bindings: Bindings, stream: Draws) -> str:
         raise ValueError(f"no word list, maker or range is called {source!r}")
     base, low, high, step = match.groups()
     unit = int(step or 1)
+    # Both ends are possible: low, low + unit, …, at most high.
     value = int(low) + unit * (next(stream) % ((int(high) - int(low)) // unit + 1))
     return str(value + (int(bindings[base]) if base else 0))
 
@@ -184,6 +190,7 @@ def expand(choice: Choice, bindings: Bindings, stream: Draws) -> str:
 def _expand(choice: Choice, bindings: Bindings, stream: Draws, pieces: list[str]) -> None:
     alternatives = choice.alternatives
     number = len(alternatives)
+    # Without a choice nothing is drawn: a fixed text moves no later draw.
     for part in alternatives[next(stream) % number] if number > 1 else alternatives[0]:
         if type(part) is str:
             pieces.append(part)

@@ -52,6 +52,7 @@ def _common(kind: str) -> Maker:
 def _person(stream: Draws) -> Bindings:
     first = (_syllable(stream) + _part("first_name", stream)).capitalize()
     last = _stem(stream, 2).capitalize()
+    # One draw for all pronouns, so that they agree.
     he, him, his, man = [("he", "him", "his", "man"), ("she", "her", "her", "woman")][
         next(stream) % 2
     ]

@@ -43,6 +43,8 @@ def _plots() -> list[Subject]:
 
 def story(seed: int, index: int) -> str:
     """Story `index` of the corpus `seed`: one paragraph of ASCII text; a pure function."""
+    # The plot is the first draw, its roles the next ones, then every choice in the order of the
+    # text.
     stream = draws("story", seed, index)
     choices = _plots()
     plot = choices[next(stream) % len(choices)]

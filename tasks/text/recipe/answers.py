@@ -27,6 +27,7 @@ class Answers:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Unbuffered: what is written has left the process, and outlives its death.
         self._file = path.open("a+b", buffering=0)
         self._offsets: dict[int, int] = {}
         self._flushed = time.monotonic()
@@ -65,6 +66,7 @@ class Answers:
         line = json.dumps({"index": index, **vars(answer)}).encode() + b"\n"
         written = 0
         try:
+            # A raw file may take a part of a line only.
             while written < len(line):
                 written += self._file.write(line[written:])
             self._offsets[index] = self._end
@@ -101,10 +103,12 @@ class Answers:
         offset = 0
         with self._path.open("rb") as file:
             for number, line in enumerate(file, 1):
+                # The end of a line that was cut off by a kill.
                 if not line.endswith(b"\n"):
                     self._file.truncate(offset)
                     break
                 found = self._parse(line, number)
+                # Of two answers to one index the first: what was judged once stays.
                 self._offsets.setdefault(found["index"], offset)
                 offset += len(line)
         return offset

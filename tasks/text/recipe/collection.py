@@ -225,6 +225,7 @@ def _take(running: dict[Future[Answer], int], answers: Answers) -> None:
     finished, _ = wait(running, return_when=FIRST_COMPLETED)
     failures = []
     for future in finished:
+        # All that came are kept before any failure is raised.
         index = running[future]
         if (failure := future.exception()) is None:
             answers.append(index, future.result())

@@ -73,6 +73,7 @@ def _end_of_story(text: str) -> int:
     end = len(text)
     if found := _ENDING.search(text):
         end = len(text[: found.start()].rstrip(_COMMENT_OPENERS))
+    # Only before the end that was found: a moral behind it is cut off already.
     if found := _MORAL.search(text, 0, end):
         # The whole sentence that announces the moral goes.
         starts = [gap.end() for gap in _SENTENCE_END.finditer(text, 0, found.start())]
@@ -94,6 +95,7 @@ def forbidden(story: str) -> str | None:
 
 def begins_with(story: str, opening: str) -> bool:
     """Whether the first words are those of the opening; case and punctuation do not count."""
+    # Compared by letters alone: models change case and quotation marks.
     wanted, words = _words(opening), _words(story)
     return words[: len(wanted)] == wanted
 
@@ -103,6 +105,7 @@ def _letters(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
+    # Words of punctuation alone do not count.
     return [letters for word in text.split() if (letters := _letters(word))]
 
 

@@ -36,6 +36,7 @@ class Lists:
     @property
     def sha256(self) -> str:
         """Hexadecimal hash of all that is in the lists, by which a collection knows its own."""
+        # In their order: the list of features is drawn from by place.
         parts = {**vars(self), "features": list(self.features.items())}
         return hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest()
 
@@ -89,6 +90,7 @@ def draw_prompt(lists: Lists, seed: int, index: int) -> Prompt:
     """
 
     def draw(purpose: str, size: int) -> int:
+        # One hash for each purpose: a longer list of one kind moves no draw of another.
         digest = hashlib.sha256(f"{seed}/{index}/{purpose}".encode()).digest()
         return int.from_bytes(digest) % size
 
@@ -136,6 +138,7 @@ def beginnings(openings: Sequence[str]) -> tuple[str, ...]:
     for opening in openings:
         words = opening.split()[:OPENING_WORDS]
         for count in range(1, len(words) + 1):
+            # A dict keeps the first of equal beginnings, in order.
             found[" ".join(words[:count])] = None
     return tuple(found)
 

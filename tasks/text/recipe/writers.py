@@ -70,6 +70,7 @@ class GrammarWriter:
         from tasks.text.corpora import stories_corpus
 
         self._seed = seed
+        # Of any size: the rules are the same.
         rules = stories_corpus("grammar", size=1).key("train")["grammar_sha256"]
         self.model = f"grammar-{rules[:12]}"
 
@@ -269,6 +270,7 @@ class TransformersWriter:
 
     def _sample(self, inputs: Any, room: int, seed: int) -> list[int]:
         torch = self._torch
+        # The seed of one story, and the caller's generator as it was.
         with torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(seed)
             return self._model.generate(
@@ -305,4 +307,4 @@ class TransformersWriter:
 
 def _seed_of(seed: int, index: int) -> int:
     digest = hashlib.sha256(f"{seed}/{index}/sampling".encode()).digest()
-    return int.from_bytes(digest[:8]) >> 1
+    return int.from_bytes(digest[:8]) >> 1  # 63 bits, as torch's seeds

@@ -1,4 +1,5 @@
-"""BabiStories: the official volumes, or the two files extracted from them (sheet, section 2.1)."""
+"""BabiStories (Zhang et al., "Memory Mosaics", ICLR 2025, arXiv 2405.06394, section 7 and appendix
+B): the official volumes, or the two files extracted from them."""
 
 from __future__ import annotations
 
@@ -48,6 +49,7 @@ def babistories(path: Path) -> Corpus:
         for split, names in FILES.items()
     }
     volumes = sorted(file for file in folder.iterdir() if VOLUME.fullmatch(file.name))
+    # Extracted files win over volumes: they need no unpacking.
     if all(files.values()):
         return FileCorpus(files, NAME, LICENCE, SOURCE, kind=JSON_LINES)
     if volumes:
@@ -77,6 +79,7 @@ def _check_volumes(volumes: list[Path]) -> None:
     if len(header) < FIRST_HEADER.size or not header.startswith(SIGNATURE):
         raise TextError(f"{volumes[0].name} is not the first volume of a 7z archive: {again}")
     *_, offset, size, _ = FIRST_HEADER.unpack(header)
+    # A 7z archive ends with its header, whose place the first bytes state.
     expected = FIRST_HEADER.size + offset + size
     found = sum(volume.stat().st_size for volume in volumes)
     if found < expected:
@@ -95,15 +98,18 @@ class BabiStoriesArchive(Corpus):
         self._volumes = volumes
 
     def key(self, split: str) -> dict[str, Any]:
+        """Name, size and time of change of each volume."""
         return {"volumes": [fingerprint(volume) for volume in self._volumes], "split": split}
 
     def text_bytes(self, split: str) -> int:
+        """As the archive states it."""
         with self._archive() as archive:
             return self._member(archive, split).uncompressed
 
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """The stories of the unpacked file; without ``scratch`` it is deleted afterwards."""
         if scratch is not None:
             yield from read_documents(self._unpacked(split, scratch, report), JSON_LINES)
             return
@@ -120,6 +126,7 @@ class BabiStoriesArchive(Corpus):
             ):
                 member = self._member(archive, split).filename
                 archive.extract(folder, targets=[member])
+                # Moved when it is whole: an unpacking that was cut off leaves no file of that name.
                 (Path(folder) / member).replace(done)
         return done
 
@@ -167,15 +174,18 @@ class JoinedFiles(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """As of one file of all their bytes."""
         origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._ends[-1]}
         self._position = origin[whence] + offset
         return self._position
 
     def readinto(self, buffer: Any) -> int:
+        """At most to the end of the file that holds the position; 0 at the end of the last."""
         number = bisect_right(self._ends, self._position)
         if number == len(self._files):
             return 0
         file, end = self._files[number], self._ends[number]
+        # Counted from the end of its volume: the position within the file.
         file.seek(self._position - end, io.SEEK_END)
         read = file.readinto(buffer)
         self._position += read

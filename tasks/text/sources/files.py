@@ -52,11 +52,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     "file as UTF-8 and try again"
                 ) from error
             if number == 1:
+                # The byte-order mark of some editors.
                 text = text.removeprefix("\ufeff")
             yield number, text.rstrip("\r\n")
 
 
 def _text(path: Path) -> Iterator[str]:
+    # Two readings of the file: whether it has marks decides what a line is.
     if not any(END_MARK in line for _, line in _lines(path)):
         for _, line in _lines(path):
             yield line

@@ -88,6 +88,7 @@ class GeneratedArticles(_Generated):
 def _grammar_sha256() -> str:
     """Hash of the generator itself: another grammar makes other documents."""
     digest = hashlib.sha256()
+    # Code and word lists alike: either changes the text.
     for path in sorted(chain(GRAMMAR.glob("*.py"), GRAMMAR.glob("*.yaml"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -59,6 +59,7 @@ class FileCorpus(Corpus):
         self.notes = [*notes, *(_note_on_marks(path) for path in self._with_marks(every))]
 
     def key(self, split: str) -> dict[str, Any]:
+        """Name, size and time of change of each file."""
         key: dict[str, Any] = {"files": [fingerprint(path) for path in self._files[split]]}
         if any(_kind(path) == TEXT for path in self._with_marks(self._files[split])):
             key["end_marks"] = "within lines"  # earlier versions read them as ordinary text
@@ -74,6 +75,7 @@ class FileCorpus(Corpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """Those of all files in turn; a TextError where there are none."""
         empty = True
         for path in self._files[split]:
             for document in read_documents(path, self._kind):
@@ -114,6 +116,7 @@ class HashSplitFile(FileCorpus):
         self._path = path
 
     def key(self, split: str) -> dict[str, Any]:
+        """Also by which share it is split."""
         return {**super().key(split), "hash_split": VALID_SHARE}
 
     def text_bytes(self, split: str) -> int:
@@ -123,6 +126,7 @@ class HashSplitFile(FileCorpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """Those whose hash puts them on this side; a TextError where there are none."""
         held_out = self._held_out()
         empty = True
         for document in super().documents(split):
@@ -140,8 +144,10 @@ class HashSplitFile(FileCorpus):
         for document in read_documents(self._path):
             value = _hash(document)
             if value % VALID_SHARE == 0:
+                # As soon as one document has such a hash, the rule is the plain one.
                 return lambda value: value % VALID_SHARE == 0
             smallest = value if smallest is None else min(smallest, value)
+        # A file in which no hash is 0 modulo 50: its smallest one then.
         return lambda value: value == smallest
 
 
@@ -173,6 +179,7 @@ def local_stories(path: Path) -> Corpus:
 def _named(files: Sequence[Path], beginning: str) -> list[Path]:
     """The files of a split: those of its very name and their parts, else all that begin so."""
     whole = re.compile(WHOLE_NAMES[beginning] + PART)
+    # train.txt and train_000.txt, but not training_notes.txt, where there are such files.
     exact = [file for file in files if whole.fullmatch(file.stem.lower())]
     return exact or [file for file in files if file.stem.lower().startswith(beginning)]
 

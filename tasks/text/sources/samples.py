@@ -118,6 +118,7 @@ def select(documents: Iterable[str], rows: RowList, found: Selection | None = No
     for document in documents:
         letters = letters_of(document)
         looked_for = letters if rows.beginning is None else letters[:BEGINNING]
+        # A row may stand twice in a list: every place of it gets the text.
         for number in numbers.get(_hash(looked_for), []):
             if number not in found.exact and rows.begins(letters, number):
                 text = rows.cut(document, number)
@@ -199,6 +200,7 @@ class SampleCorpus(Corpus):
         return hashlib.sha256(self._list.read_bytes()).hexdigest()
 
     def key(self, split: str) -> dict[str, Any]:
+        """The list of rows, and the files in which they are looked for."""
         files = [] if self._place is None else [fingerprint(path) for path in self._files()]
         return {"sample": self.name, "rows": self._list_sha256, "split": split, "files": files}
 
@@ -208,6 +210,7 @@ class SampleCorpus(Corpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
+        """The rows of the split that were found, in the order of the list."""
         texts = self._selected(report).texts
         first = 0
         for name, count in self._facts["splits"].items():
@@ -220,6 +223,7 @@ class SampleCorpus(Corpus):
         if self._found is None:
             kept = None if self._place is not None else self._cache()
             self._found = _read_selection(kept) if kept and kept.is_file() else self._look(report)
+            # Only what came from the hub is kept: a copy on this machine is read again.
             if kept and not kept.is_file():
                 _keep_selection(self._found, kept)
             if len(self._found.exact) < self._rows:

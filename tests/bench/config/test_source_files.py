@@ -115,7 +115,7 @@ def test_a_file_that_nobody_named_is_not_imported(folder: Path) -> None:
         ("no_python.py", "x = 1\ndef f(:\n", r"no_python.py, line 2, stops with SyntaxError"),
         ("lacks.py", "\nimport not_there\n", r"lacks.py, line 2, .* \(No module named 'not_there"),
         ("inside.py", "from .layers import A\n", r"line 1, imports from the package around it"),
-        ("uses.py", "from settings import A\n", "uses.py imports 'settings', .* give it another"),
+        ("uses.py", "from core import A\n", "uses.py imports 'core', .* give it another"),
         ("lower.py", "from models.own import A\n", "imports 'models', which is the name of a pack"),
         ("empty.py", "class Other: pass\n", "empty.py has no class 'Net': the nearest is 'Other'"),
         ("number.py", "Net = 1\n", "'number.py:Net' is not a class"),
@@ -125,7 +125,7 @@ def test_what_cannot_be_imported_is_one_true_sentence(
     folder: Path, name: str, code: str, sentence: str
 ) -> None:
     (folder / name).write_text(code)
-    (folder / "settings.py").write_text("A = 1\n")
+    (folder / "core.py").write_text("A = 1\n")
     (folder / "models").mkdir()
     (folder / "models" / "own.py").write_text("A = 1\n")
     with pytest.raises(UserError, match=sentence) as caught:

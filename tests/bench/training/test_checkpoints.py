@@ -17,7 +17,7 @@ from bench.training.training import TrainingReport
 from core.errors import UserError
 from core.files import read_sealed, write_sealed
 from tests.bench.damage import FLIPS, flips
-from tests.models.built import CHANNELS_ALONE, NAMES, hyperparameters
+from tests.models.built import CHANNELS_ALONE, hyperparameters, one_of_each_class
 
 pytestmark = pytest.mark.bitwise  # a training that was stopped ends with the same bits
 
@@ -89,7 +89,7 @@ def test_a_kill_at_every_step_of_a_cycle_changes_no_curve_and_no_weight(
         assert train(checkpoint) == whole, f"killed after step {step}"
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - CHANNELS_ALONE))
+@pytest.mark.parametrize("name", sorted({*one_of_each_class()} - CHANNELS_ALONE))
 def test_every_model_goes_on_as_if_it_had_not_stopped(name: str, tmp_path: Path) -> None:
     words = ["tasks=multi_query_recall", f"models={name}", "models.width=16", "training.lr=1e-3"]
     words += [f"models.{key}=2" for key in ("heads", "layers") if key in hyperparameters(name)]

@@ -16,12 +16,12 @@ from models.generation import Continuation, beam_search, greedy
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
-from tests.models.built import NAMES, model_or_skip
+from tests.models.built import model_or_skip, one_of_each_class
 
 PROMPT = torch.tensor([3, 1, 0, 1, 3])
 END = 2
 
-on_every_model = pytest.mark.parametrize("name", NAMES)
+on_every_class = pytest.mark.parametrize("name", one_of_each_class())
 
 
 def model_of_text(name: str) -> Any:
@@ -47,15 +47,22 @@ def tiny(*, noise: float = 0.5, seed: int = 1, **options: Any) -> Any:
 
 
 @torch.no_grad()
+def log_probabilities(model: Any, texts: list[list[int]]) -> Tensor:
+    """(texts, positions, tokens) of what follows the prompt and each token of texts of one length,
+    by the whole forward pass."""
+    continued = torch.tensor(texts, dtype=torch.int64)
+    inputs = torch.cat([PROMPT.expand(len(texts), -1), continued], 1)
+    return model(inputs)[:, len(PROMPT) - 1 :].log_softmax(-1)
+
+
 def next_log_probabilities(model: Any, tokens: list[int]) -> Tensor:
-    """Of all that can follow the prompt and ``tokens``, by the whole forward pass."""
-    inputs = torch.cat([PROMPT, torch.tensor(tokens, dtype=torch.int64)])
-    return model(inputs[None])[0, -1].log_softmax(-1)
+    """Of all that can follow the prompt and ``tokens``."""
+    return log_probabilities(model, [tokens])[0, -1]
 
 
 def log_probability(model: Any, tokens: list[int]) -> float:
-    steps = range(len(tokens))
-    return sum(next_log_probabilities(model, tokens[:i])[tokens[i]].item() for i in steps)
+    by_position = log_probabilities(model, [tokens[:-1]])[0]
+    return float(by_position.gather(1, torch.tensor(tokens)[:, None]).sum())
 
 
 def assert_scored_by_the_forward_pass(model: Any, found: list[Continuation]) -> None:
@@ -80,10 +87,11 @@ def recomputed_beam(
     """Beam search that knows nothing but the forward pass of a whole text, and never gives up."""
     beam, finished = [Continuation([], 0.0)], []
     for _ in range(new_tokens):
+        following = log_probabilities(model, [one.tokens for one in beam])[:, -1].tolist()
         extensions = [
             Continuation([*one.tokens, token], one.log_probability + value)
-            for one in beam
-            for token, value in enumerate(next_log_probabilities(model, one.tokens).tolist())
+            for one, values in zip(beam, following, strict=True)
+            for token, value in enumerate(values)
         ]
         extensions.sort(key=lambda one: -one.log_probability)
         finished += [one for one in extensions[:width] if one.tokens[-1] == END]
@@ -95,7 +103,7 @@ def best_first(found: list[Continuation], exponent: float) -> list[Continuation]
     return sorted(found, key=lambda one: -one.log_probability / len(one.tokens) ** exponent)
 
 
-@on_every_model
+@on_every_class
 def test_greedy_equals_full_recomputation_token_by_token(name: str) -> None:
     model = model_of_text(name)
     expected: list[int] = []
@@ -112,7 +120,7 @@ def test_greedy_equals_full_recomputation_token_by_token(name: str) -> None:
     assert stopped == expected[: expected.index(end) + 1]
 
 
-@on_every_model
+@on_every_class
 @pytest.mark.parametrize("width", [2, 5])
 def test_beam_search_equals_full_recomputation_token_by_token(name: str, width: int) -> None:
     model = model_of_text(name)
@@ -122,7 +130,7 @@ def test_beam_search_equals_full_recomputation_token_by_token(name: str, width: 
     assert_scored_by_the_forward_pass(model, found)
 
 
-@on_every_model
+@on_every_class
 def test_samples_are_scored_by_the_forward_pass(name: str) -> None:
     model = model_of_text(name)
     found = sample(

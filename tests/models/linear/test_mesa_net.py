@@ -100,7 +100,9 @@ def test_the_solution_equals_the_equations(length: int, monkeypatch: pytest.Monk
     gradient = expected["covariance"]
     expected["covariance"] = (gradient + gradient.mT) / 2
     assert_accurate(results(exact, drawn), expected)
-    monkeypatch.setattr(mesa_net, "NUMBERS_AT_ONCE", 1)  # a block of positions at a time
+    monkeypatch.setattr(mesa_net, "NUMBERS_KEPT", 0)  # factors are made again for gradients
+    assert_accurate(results(exact, drawn), expected)
+    monkeypatch.setattr(mesa_net, "NUMBERS_AT_ONCE", 5 * BATCH * HEADS * KEY**2)
     assert_accurate(results(exact, drawn), expected)
 
 

@@ -1,0 +1,1 @@
+"""Models of layers of two kinds; their YAML files lie in ``models/``."""

@@ -1,0 +1,1 @@
+"""Recurrent networks with gates: their YAML files lie in ``models/``."""
