@@ -303,5 +303,5 @@ def add_reproduction(name: str) -> None:
 
 
 for module in sorted((ROOT / "reproduce").glob("*/[!_]*.py")):
-    if "\nREPRODUCTION = " in module.read_text(encoding="utf-8"):  # the others are shared parts
+    if "\nEXPERIMENT = " in module.read_text(encoding="utf-8"):  # the others are shared parts
         add_reproduction(module.stem)

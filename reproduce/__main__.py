@@ -14,22 +14,22 @@ from core.words import wants_help
 from reproduce import planning, usage
 
 if TYPE_CHECKING:
-    from reproduce.reproduction import Reproduction
+    from reproduce.experiment import Experiment
 
 
 # Rooms that experiments share; none of them has a figure of its own.
 SHARED_ROOMS = ("claims", "drawing", "planning", "plotting", "published")
 
 
-def reproductions() -> dict[str, Reproduction]:
-    """Every module of an experiment's room with a ``REPRODUCTION``, under its own name."""
+def reproductions() -> dict[str, Experiment]:
+    """Every module of an experiment's room with a ``EXPERIMENT``, under its own name."""
     by_name = {}
     for module in pkgutil.walk_packages(reproduce.__path__, "reproduce."):
         _, room, *within = module.name.split(".")
         if within and room not in SHARED_ROOMS and not module.ispkg:
             content = importlib.import_module(module.name)
-            if hasattr(content, "REPRODUCTION"):
-                by_name[within[-1]] = content.REPRODUCTION
+            if hasattr(content, "EXPERIMENT"):
+                by_name[within[-1]] = content.EXPERIMENT
     return by_name
 
 
@@ -39,6 +39,7 @@ def main(words: Sequence[str]) -> int:
         pages = {
             "verdicts": usage.VERDICTS,
             "untrained": usage.UNTRAINED,
+            "same": usage.SAME,
             "evidence": planning.usage.HELP,
         }
         print(pages.get(words[0], usage.HELP))

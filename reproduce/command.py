@@ -16,18 +16,18 @@ from bench.config.groups import taking_part
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
 from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from reproduce import committed, untrained
+from reproduce import committed, same, untrained
 from reproduce.claims import frozen, repeats
 from reproduce.claims.controls import without_twins
 from reproduce.claims.verdicts import CONTRADICTED
 from reproduce.console import print_verdicts
+from reproduce.experiment import Experiment
 from reproduce.obtaining import existing, foretell_runs, has_no_text, obtain
-from reproduce.reproduction import Reproduction
 from reproduce.request import Request
 from reproduce.writing import judge_again, write
 
 
-def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
+def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     """List the reproductions, or make one. Exit code 3: strict, and a claim is contradicted."""
     if not words:
         print("python -m reproduce NAME [key=value ...]; --help says more\n")
@@ -42,19 +42,21 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
         return repeats.main(rest)
     if name == "verdicts":
         return committed.main(rest, reproductions)
+    if name == "same":
+        return same.main(rest)
     if name == "untrained":
         return untrained.main(rest)
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
-    reproduction = reproductions[name]
-    request = Request.read(rest, name, reproduction)
+    experiment = reproductions[name]
+    request = Request.read(rest, name, experiment)
     with taking_part(request.guests):
-        return _make(name, reproduction, request)
+        return _make(name, experiment, request)
 
 
-def _make(name: str, reproduction: Reproduction, request: Request) -> int:
+def _make(name: str, experiment: Experiment, request: Request) -> int:
     """The figure and the verdicts that were asked for; the exit code of ``main``."""
-    if request.records is None and has_no_text(request, reproduction):
+    if request.records is None and has_no_text(request, experiment):
         print(
             "The text of the committed records is not on this machine, so their verdicts and "
             f"picture are shown; to make the runs anew: python -m reproduce {name} "
@@ -63,16 +65,16 @@ def _make(name: str, reproduction: Reproduction, request: Request) -> int:
         )
         request = replace(request, records=COMMITTED)
     if request.records is None:
-        request = request.with_text(reproduction)
+        request = request.with_text(experiment)
     if request.dry_run:
-        foretell_runs(request, reproduction)
+        foretell_runs(request, experiment)
         return OK
     given = request.records
-    records = existing(request, reproduction, given) if given else obtain(request, reproduction)
+    records = existing(request, experiment, given) if given else obtain(request, experiment)
     folder = Store(request.store).reproductions / name / request.view.folder
-    results = write(name, reproduction, records, request.view, folder)
+    results = write(name, experiment, records, request.view, folder)
     shown = without_twins(records)
-    print_verdicts(name, reproduction, results, shown, request.view, folder, request.store)
+    print_verdicts(name, experiment, results, shown, request.view, folder, request.store)
     if _failed_altogether(shown):
         return RUN_FAILED
     contradicted = any(result.finding.verdict == CONTRADICTED for result in results)

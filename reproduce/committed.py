@@ -19,8 +19,8 @@ from core.files import write_atomically
 from core.progress import Report, progress
 from core.reading import Kind
 from reproduce.claims.claims import verdict_file
+from reproduce.experiment import Experiment
 from reproduce.obtaining import belonging
-from reproduce.reproduction import Reproduction
 from reproduce.usage import VERDICTS as USAGE
 
 LONGEST = 300  # characters of an evidence
@@ -55,7 +55,7 @@ class VerdictFile(BaseModel):
 VERDICTS = Kind("verdict file", VerdictFile, how="restore it, or delete it and make it again")
 
 
-def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
+def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     """Compare every committed verdict file with the records, or write it. Exit code 4: compared,
     and one differs."""
     if list(words) not in ([], ["update=true"]):
@@ -82,7 +82,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int
 
 
 def _changed(
-    paths: Sequence[Path], reproductions: Mapping[str, Reproduction], report: Report
+    paths: Sequence[Path], reproductions: Mapping[str, Experiment], report: Report
 ) -> dict[Path, tuple[VerdictFile, bytes]]:
     """Of each file that is not what the records give: what it says, and its content of today."""
     files = {path: VERDICTS.read_json(path) for path in paths}
@@ -101,7 +101,7 @@ def _changed(
 
 
 def _judged(
-    file: VerdictFile, known: Sequence[RunRecord], reproductions: Mapping[str, Reproduction]
+    file: VerdictFile, known: Sequence[RunRecord], reproductions: Mapping[str, Experiment]
 ) -> bytes:
     """The verdict file of one figure, from all the committed records that belong to it."""
     if file.figure not in reproductions:

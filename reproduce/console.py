@@ -21,14 +21,14 @@ from reproduce.claims.grammar import setting
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 
 if TYPE_CHECKING:
-    from reproduce.reproduction import Reproduction, View
+    from reproduce.experiment import Experiment, View
 
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
 
 
 def print_verdicts(
     name: str,
-    reproduction: Reproduction,
+    experiment: Experiment,
     results: Sequence[ClaimResult],
     records: Sequence[RunRecord],
     view: View,
@@ -37,17 +37,17 @@ def print_verdicts(
 ) -> None:
     """The verdicts in plain words, what the preset leaves out, failed runs, and the figure."""
     screen = console(soft_wrap=True)
-    screen.print(f"{reproduction.title}\n{reproduction.source}")
+    screen.print(f"{experiment.title}\n{experiment.source}")
     scale = "" if view.preset == "paper" else ", not the paper's scale"
     screen.print(f"preset {view.name}{scale}; {len(records)} records")
-    if reproduction.note is not None:
-        screen.print(reproduction.note(records))
+    if experiment.note is not None:
+        screen.print(experiment.note(records))
     screen.print()
     rules: set[str] = set()  # claims often share one
     for result in results:
         if result.finding.verdict != NOT_ASKED:
             _print_verdict(screen, name, result, view, rules)
-    for line in not_asked_lines(reproduction, results):
+    for line in not_asked_lines(experiment, results):
         screen.print(line, style="bright_black")
     failed = [record for record in records if record.outcome != "ok"]
     if failed:
@@ -60,7 +60,7 @@ def print_verdicts(
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS)
     beside = f" ({counts[NOT_ASKED]} not asked here)" if counts[NOT_ASKED] else ""
     screen.print(f"\n{total}{beside}")
-    for line in guest_lines(records, reproduction.varied):
+    for line in guest_lines(records, experiment.varied):
         screen.print(line)
     figure = folder / "figure.png"
     others = sorted(path.name for path in folder.iterdir() if path != figure)
@@ -107,7 +107,7 @@ def _print_verdict(
         )
 
 
-def not_asked_lines(reproduction: Reproduction, results: Iterable[ClaimResult]) -> list[str]:
+def not_asked_lines(experiment: Experiment, results: Iterable[ClaimResult]) -> list[str]:
     """What a preset leaves out, with the preset that asks it and what that would cost."""
     topics: dict[str, list[str]] = {}
     for result in results:
@@ -115,7 +115,7 @@ def not_asked_lines(reproduction: Reproduction, results: Iterable[ClaimResult]) 
             topics.setdefault(result.finding.asked_at, []).append(result.finding.topic)
     lines = []
     for preset, names in topics.items():
-        where = f"; preset={preset} asks it, with {reproduction.cost(preset)}" if preset else ""
+        where = f"; preset={preset} asks it, with {experiment.cost(preset)}" if preset else ""
         lines.append(f"not asked here: {join_topics(names)}{where}")
     return lines
 

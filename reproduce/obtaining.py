@@ -23,8 +23,8 @@ from core.files import ROOT
 from core.places import shown
 from reproduce.claims.controls import is_twin, without_twins
 from reproduce.claims.presets import refuse_mixtures
+from reproduce.experiment import Experiment, Plan
 from reproduce.planned import PlannedRun, missing, planned
-from reproduce.reproduction import Plan, Reproduction
 from reproduce.request import Request
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ KINDS = {
 }
 
 
-def has_no_text(request: Request, reproduction: Reproduction) -> bool:
+def has_no_text(request: Request, experiment: Experiment) -> bool:
     """Whether a figure of committed records reads text that no word says the place of: then the
     runs cannot be looked up by the hash of their text, and there is nothing to be made."""
-    plan = request.plan(reproduction)
+    plan = request.plan(experiment)
     first = next(iter((*plan.sweeps, *plan.runs, *plan.baselines)))
     task = settings_of_task(first)
     if task is None or not text_to_fetch(task):
@@ -56,44 +56,44 @@ def has_no_text(request: Request, reproduction: Reproduction) -> bool:
     return is_offline(make_plan(first).entries[0].configuration if plan.sweeps else compose(first))
 
 
-def existing(request: Request, reproduction: Reproduction, folder: Path) -> list[RunRecord]:
+def existing(request: Request, experiment: Experiment, folder: Path) -> list[RunRecord]:
     """The records of this preset below a folder."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: give one with run records")
     folders = [folder]
     if folder == COMMITTED:  # of which a figure's own are a small part
-        folders = committed_folders(request, request.plan(reproduction))
-    return belonging(read_records(folders), request.view.preset, reproduction, folder)
+        folders = committed_folders(request, request.plan(experiment))
+    return belonging(read_records(folders), request.view.preset, experiment, folder)
 
 
 def belonging(
-    records: Iterable[RunRecord], preset: str, reproduction: Reproduction, folder: Path
+    records: Iterable[RunRecord], preset: str, experiment: Experiment, folder: Path
 ) -> list[RunRecord]:
     """Those of a folder's records that a figure is made of at a preset, twins included."""
     here = [r for r in records if r.preset == preset and r.role != "trial"]
-    found = reproduction.select(one_of_each(without_twins(here)))
-    plan = reproduction.plan(preset, None)
+    found = experiment.select(one_of_each(without_twins(here)))
+    plan = experiment.plan(preset, None)
     trained = any(record.role != "baseline" for record in found)
     if not found or ((plan.runs or plan.sweeps) and not trained):
         raise UserError(
             f"no run below {folder} belongs to this figure at preset {preset}: leave records=… "
             "out to make the runs"
         )
-    refuse_two_settings(found, reproduction.variant)
+    refuse_two_settings(found, experiment.variant_of)
     for record in found:
-        reproduction.check(record.config)
-    return [*found, *reproduction.control.twins(found, one_of_each(filter(is_twin, here)))]
+        experiment.check(record.config)
+    return [*found, *experiment.control.twins(found, one_of_each(filter(is_twin, here)))]
 
 
-def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
+def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
     """Every run that the plan names, and the twins of its controls: served, or made. The controls
     of a sweep follow it at once, so that its claims can be judged while the next one trains."""
     from bench.search.batch import make_all
     from bench.sweep import run_sweep
     from core.progress import progress
 
-    plan = request.plan(reproduction)
-    configurations = _single_runs(reproduction, plan)
+    plan = request.plan(experiment)
+    configurations = _single_runs(experiment, plan)
     records: dict[str, RunRecord] = {}
     twins: dict[str, RunRecord] = {}
     with progress() as show:
@@ -105,29 +105,29 @@ def obtain(request: Request, reproduction: Reproduction) -> list[RunRecord]:
 
         for words in plan.sweeps:
             records |= {r.run_id: r for r in run_sweep(words, show)}
-            take((), reproduction.control.configurations((), (words,)))
-        take(configurations, reproduction.control.configurations(plan.runs, ()))
+            take((), experiment.control.configurations((), (words,)))
+        take(configurations, experiment.control.configurations(plan.runs, ()))
         for words in plan.baselines:
             found = obtain_baselines(compose(words), show)
             records |= {record.run_id: record for record in found}
-    runs = _with_committed(request, reproduction, one_of_each(records.values()))
-    mine = reproduction.control.twins(runs, one_of_each(twins.values()))
+    runs = _with_committed(request, experiment, one_of_each(records.values()))
+    mine = experiment.control.twins(runs, one_of_each(twins.values()))
     return list({record.run_id: record for record in [*runs, *mine]}.values())
 
 
 def _with_committed(
-    request: Request, reproduction: Reproduction, records: Sequence[RunRecord]
+    request: Request, experiment: Experiment, records: Sequence[RunRecord]
 ) -> list[RunRecord]:
     """The records that belong to the figure; where nothing had to be run for them, with all
     that the project has committed for it, which may be more than the plan asks for."""
-    chosen = reproduction.select(records)
+    chosen = experiment.select(records)
     served = [r for r in chosen if record_path(r, request.store).is_relative_to(COMMITTED)]
     if not served:
         return chosen
     if len(served) == len(chosen) and request.seeds is None and not request.view.overrides:
         preset = request.view.preset
-        committed = read_records(committed_folders(request, request.plan(reproduction)))
-        chosen = belonging(committed, preset, reproduction, COMMITTED)
+        committed = read_records(committed_folders(request, request.plan(experiment)))
+        chosen = belonging(committed, preset, experiment, COMMITTED)
         served = without_twins(chosen)
     print(
         f"{len(served)} of {len(without_twins(chosen))} records are the project's own, below "
@@ -137,17 +137,17 @@ def _with_committed(
     return chosen
 
 
-def foretell_runs(request: Request, reproduction: Reproduction) -> None:
+def foretell_runs(request: Request, experiment: Experiment) -> None:
     """Say what the plan costs from nothing, and what is left of it; nothing is written. A sweep
     that is served whole is not estimated, but for another device, where no record counts."""
     from bench.search.estimate import foretell, print_run_count
 
-    plan = request.plan(reproduction)
-    configurations = _single_runs(reproduction, plan)
+    plan = request.plan(experiment)
+    configurations = _single_runs(experiment, plan)
     shelf = _shelf(request, plan)
     found = {}
     for name, words in zip(sweep_names(plan.sweeps), plan.sweeps, strict=True):
-        own = missing(planned(Plan(sweeps=(words,)), shelf, reproduction.control))
+        own = missing(planned(Plan(sweeps=(words,)), shelf, experiment.control))
         if request.device_like or any(run.role != "baseline" for run in own):
             found[name] = replace(make_plan(words), device_like=request.device_like)
         else:
@@ -155,11 +155,11 @@ def foretell_runs(request: Request, reproduction: Reproduction) -> None:
     foretell(found)
     if configurations:
         print_run_count(configurations)
-    if controls := reproduction.control.configurations(plan.runs, plan.sweeps):
+    if controls := experiment.control.configurations(plan.runs, plan.sweeps):
         print(f"and {len(controls)} controls: the same before their training")
     if request.device_like is not None and not found:
         print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
-    print(_left(request, planned(plan, shelf, reproduction.control)))
+    print(_left(request, planned(plan, shelf, experiment.control)))
 
 
 def sweep_names(sweeps: Sequence[Sequence[str]]) -> list[str]:
@@ -200,10 +200,10 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     return f"{said}. What these alone take: {plan}"
 
 
-def _single_runs(reproduction: Reproduction, plan: Plan) -> list[Configuration]:
+def _single_runs(experiment: Experiment, plan: Plan) -> list[Configuration]:
     configurations = [compose(words) for words in plan.runs]
     for configuration in configurations:
-        reproduction.check(configuration.resolved())
+        experiment.check(configuration.resolved())
     swept = [entry.configuration for w in plan.sweeps for entry in make_plan(w).entries]
     warn_of_warmup([*configurations, *swept])
     return configurations

@@ -15,7 +15,7 @@ from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import Entry, make_plan
 from bench.search.published import covers
 from reproduce.claims.controls import NoControl, Untrained
-from reproduce.reproduction import Plan
+from reproduce.experiment import Plan
 
 
 @dataclass(frozen=True, eq=False)

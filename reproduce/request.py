@@ -27,8 +27,8 @@ from core.errors import UserError, nearest
 from core.places import absolute, is_path
 from core.privacy import told_word
 from core.words import word as quoted_word
+from reproduce.experiment import Experiment, Plan, View
 from reproduce.plotting.models import look
-from reproduce.reproduction import Plan, Reproduction, View
 
 if TYPE_CHECKING:
     from bench.config.settings import Configuration
@@ -74,12 +74,12 @@ class Request:
     device_like: str | None = None
 
     @classmethod
-    def read(cls, words: Sequence[str], name: str, reproduction: Reproduction) -> Request:
+    def read(cls, words: Sequence[str], name: str, experiment: Experiment) -> Request:
         """The request of these words for the figure of this name. A word that nothing here
         understands, or that contradicts another one, raises UserError."""
         words = [list_models(word) for word in words]
         preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
-        task = task_keys(reproduction, preset)
+        task = task_keys(experiment, preset)
         own, given = dict(OWN), dict[str, str]()  # of a key that is given twice the last counts
         beside: dict[str, tuple[str, ...]] = {}  # the word -> its guests
         for said, override in zip(words, parse(words), strict=True):
@@ -90,7 +90,7 @@ class Request:
                 # Of a file without its folder: a view is the same wherever it lies.
                 beside = {told_word(word): tuple(found)}
                 continue
-            _refuse_of_the_figure(said, key, name, reproduction)
+            _refuse_of_the_figure(said, key, name, experiment)
             if key.removeprefix("tasks.") in TEXTS:
                 _check_text(said, override.value())
             if key in own:
@@ -102,7 +102,7 @@ class Request:
         changes = (
             word
             for key, word in given.items()
-            if key not in {*EXECUTION, *places} and not _says_whence(word, reproduction, preset)
+            if key not in {*EXECUTION, *places} and not _says_whence(word, experiment, preset)
         )
         _check_values(own, passed_on)
         return cls(
@@ -126,17 +126,17 @@ class Request:
         elsewhere = self.seeds is not None or self.dry_run
         return as_committed and not elsewhere and not any(f"tasks.{key}" in keys for key in TEXTS)
 
-    def with_text(self, reproduction: Reproduction) -> Request:
+    def with_text(self, experiment: Experiment) -> Request:
         """With the words for text of the network, where a preset takes what can be had."""
-        plan = self.plan(reproduction)
+        plan = self.plan(experiment)
         first = next(iter((*plan.sweeps, *plan.runs, *plan.baselines)))
         more = tuple(with_text(first)[len(first) :])
         view = View(self.view.preset, tuple(sorted((*self.view.overrides, *more))))
         return replace(self, view=view, passed_on=(*self.passed_on, *more))
 
-    def plan(self, reproduction: Reproduction) -> Plan:
+    def plan(self, experiment: Experiment) -> Plan:
         """The reproduction's plan with complete command lines."""
-        plan = reproduction.plan(self.view.preset, self.seeds)
+        plan = experiment.plan(self.view.preset, self.seeds)
         preset, store = f"preset={self.view.preset}", quoted_word("store", str(self.store))
         self._check_keys(plan, preset)
         served = f"committed={str(self.committed).lower()}"
@@ -191,23 +191,23 @@ class Request:
                 raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
 
 
-def _refuse_of_the_figure(word: str, key: str, name: str, reproduction: Reproduction) -> None:
+def _refuse_of_the_figure(word: str, key: str, name: str, experiment: Experiment) -> None:
     """Refuse what a figure sets itself."""
     refusal = f"'{word}' cannot be chosen here"
     if key in CHOSEN_BY_THE_FIGURE:
         about = "a figure names its own tasks, models and seeds; seeds=N sets how many"
         raise UserError(f"{refusal}: {about}, and models=+MODEL adds a model")
-    if key in reproduction.varied:
+    if key in experiment.varied:
         about = f"{name} sets {key} itself; leave it out, or use it with bench.train"
         raise UserError(f"{refusal}: {about}")
 
 
-def _says_whence(word: str, reproduction: Reproduction, preset: str) -> bool:
+def _says_whence(word: str, experiment: Experiment, preset: str) -> bool:
     """Whether a word names known text for a preset that leaves its text to the machine: it says
     where text is from, and changes no setting."""
     if preset.removeprefix("preset=") not in choices("preset"):
         return False
-    plan = reproduction.plan(preset.removeprefix("preset="), None)
+    plan = experiment.plan(preset.removeprefix("preset="), None)
     task = settings_of_task([*(plan.sweeps or plan.runs or plan.baselines)[0], preset])
     (override,) = parse([word])
     key = override.key_or_group.removeprefix("tasks.")
@@ -238,12 +238,12 @@ def _check_values(own: Mapping[str, Any], passed_on: Sequence[str]) -> None:
         raise UserError(f"'{about}' is about runs, but records=… runs nothing: leave one out")
 
 
-def task_keys(reproduction: Reproduction, preset: str) -> dict[str, bool]:
+def task_keys(experiment: Experiment, preset: str) -> dict[str, bool]:
     """Settings of the task that the first run of the plan has, and whether they name a place on
     this machine; none where the preset is unknown, which is refused later."""
     if preset.removeprefix("preset=") not in choices("preset"):
         return {}
-    plan = reproduction.plan(preset.removeprefix("preset="), None)
+    plan = experiment.plan(preset.removeprefix("preset="), None)
     first_words = (plan.sweeps or plan.runs or plan.baselines)[0]
     of_task = [word for word in first_words if word.startswith(("tasks=", "tasks."))]
     first = compose_seeded([f"models={some_model(of_task)}", *of_task, preset])

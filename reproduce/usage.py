@@ -6,6 +6,7 @@ usage: python -m reproduce                       what there is
        python -m reproduce claims [update=true]  when each claim was last set; page=FILE: a
                                                  table of those set after their runs had begun
        python -m reproduce repeats [update=true]  which committed runs are older ones made again
+       python -m reproduce same commit=COMMIT    whether all say what they said at a commit
        python -m reproduce untrained WORDS       the final runs of a sweep before their training
        python -m reproduce evidence [key=value ...]  the runs that open claims miss: their cost, and
                                                  making them; evidence --help says more
@@ -44,6 +45,18 @@ have changed because a model contends that has no records: its claims speak of e
                 python -m leaderboards.readme
 
 The first verdict file of a figure is made by its own command: python -m reproduce NAME."""
+
+SAME = """\
+usage: python -m reproduce same commit=COMMIT [update=true]
+
+Whether all claims and figures say what they said at a commit, of the same committed records:
+every verdict, number and sentence at several levels, every panel and table, by all records and by
+parts of them. Exit code 4 if something differs.
+
+  update=true   keep in reproduce/claims/restated_tests.yaml which tests have another form and judge
+                as before, so that their claims stay set when they were
+
+example: python -m reproduce same commit=HEAD~1"""
 
 UNTRAINED = """\
 usage: python -m reproduce untrained tasks=TASK [key=value ...]

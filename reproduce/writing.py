@@ -15,12 +15,12 @@ from core.files import write_atomically
 from reproduce.claims.claims import ClaimResult, verdict_file
 from reproduce.claims.controls import without_twins
 from reproduce.drawing.frame import framed
+from reproduce.experiment import Experiment, View
 from reproduce.plotting.renderer import images
-from reproduce.reproduction import Reproduction, View
 
 
 def write(
-    name: str, reproduction: Reproduction, records: Sequence[RunRecord], view: View, folder: Path
+    name: str, experiment: Experiment, records: Sequence[RunRecord], view: View, folder: Path
 ) -> list[ClaimResult]:
     """Judge the claims, draw, and write ``figure.png``, ``figure.svg``, ``curves.json``,
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
@@ -30,16 +30,14 @@ def write(
     beside = guests()
     with taking_part([]):
         own = [record for record in given if record.model not in beside]
-        results = [claim.judge(own) for claim in reproduction.claims]
-        verdicts = verdict_file(
-            name, view.name, reproduction.title, own, results, reproduction.cost
-        )
-    note = "" if reproduction.note is None else reproduction.note(records)
-    picture = framed(reproduction.panels(records), records, view, note)
+        results = [claim.judge(own) for claim in experiment.claims]
+        verdicts = verdict_file(name, view.name, experiment.title, own, results, experiment.cost)
+    note = "" if experiment.note is None else experiment.note(records)
+    picture = framed(experiment.draw(records), records, view, note)
     files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
     files["curves.json"] = picture.to_json()
-    if reproduction.table is not None:
-        files["table.md"] = reproduction.table(records).encode()
+    if experiment.table is not None:
+        files["table.md"] = experiment.table(records).encode()
     files["records.txt"] = "".join(f"{record.run_id}\n" for record in records).encode()
     files["verdicts.json"] = verdicts
     for file, content in files.items():
@@ -47,7 +45,7 @@ def write(
     return results
 
 
-def judge_again(reproductions: Mapping[str, Reproduction]) -> None:
+def judge_again(reproductions: Mapping[str, Experiment]) -> None:
     """Write every committed verdict file anew, from the records that it names."""
     known = {record.run_id: record for record in read_records([COMMITTED])}
     for path in sorted((COMMITTED.parent / "verdicts").glob("*.json")):

@@ -11,7 +11,6 @@ from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import above, provided, within
 
 TITLE = "Figure 14. Average attention of the last position, one curve for each head"
-SOURCE = f"{runs.SOURCE}, figure 14"
 KINDS = (LEARNED, MOSAIC)
 
 FLAT = 0.2
@@ -59,4 +58,4 @@ CLAIMS = (
 )
 
 PANELS = partial(runs.by_position, TITLE, kinds=KINDS, windows=TRAINED)
-REPRODUCTION = runs.reproduction(TITLE, SOURCE, KINDS, PANELS, CLAIMS)
+EXPERIMENT = runs.experiment(TITLE, "figure 14", KINDS, PANELS, claims=CLAIMS)

@@ -12,7 +12,6 @@ from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import provided, within
 
 TITLE = "Figure 15. Average attention of the last position beyond the training length"
-SOURCE = f"{runs.SOURCE}, figure 15"
 KINDS = (ROPE, ALIBI, MOSAIC)
 CHANGE = 1.25
 DEFINITION = (
@@ -50,4 +49,4 @@ CLAIMS = (
 )
 
 PANELS = partial(runs.by_position, TITLE, kinds=KINDS, windows=EXTENDED)
-REPRODUCTION = runs.reproduction(TITLE, SOURCE, KINDS, PANELS, CLAIMS)
+EXPERIMENT = runs.experiment(TITLE, "figure 15", KINDS, PANELS, claims=CLAIMS)

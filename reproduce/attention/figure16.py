@@ -28,28 +28,28 @@ from reproduce.plotting.style import MODELS as COLOURS
 from reproduce.stories import language
 
 TITLE = "Figure 16. The larger λ of a head, the wider the recent peak of its attention"
-SOURCE = f"{runs.SOURCE}, figure 16"
 SHOWN = 4  # the newest quarter of the positions is drawn
 CORRELATION = Kind("correlation", -1.0, 1.0)
 
 
 def panels(records: Records) -> Picture:
     """The newest quarter of each head's curve, coloured by λ, and widths against λ."""
-    found = runs.of(MOSAIC).finished(records)
+    finished = runs.of(MOSAIC).finished(records)
     x = Axis("λ, leaky average coefficient of the head")
     y = Axis("width of the recent peak (positions)")
-    traces = [_widths(record, colour) for record, colour in zip(found, cycle(COLOURS))]
+    traces = list(map(_widths, finished, cycle(COLOURS)))
     widths = Panel("every head of every seed", x, y, traces, legend="upper left")
-    return picture(TITLE, records, [_curves(found), widths])
+    return picture(TITLE, records, [_curves(finished), widths])
 
 
-def _curves(found: Records) -> Panel:
-    name = f"{LABELS[MOSAIC]}, the heads of seed {found[0].seed}" if found else LABELS[MOSAIC]
-    end = Remark("the peak ends at twice the flat level", y=PEAK, at=0.4)
+def _curves(finished: Records) -> Panel:
+    name, traces, remark = LABELS[MOSAIC], [], NO_RESULT
+    if finished:
+        name, traces = f"{name}, the heads of seed {finished[0].seed}", _relative(finished[0])
+        remark = Remark("the peak ends at twice the flat level", y=PEAK, at=0.4)
     x = Axis("distance to the last position, which reads")
     y = Axis("average attention over the head's flat level", "log")
-    traces, remarks = (_relative(found[0]), [end]) if found else ([], [NO_RESULT])
-    return Panel(name, x, y, traces, remarks, z=Axis("λ of the head", limits=(0, 1)))
+    return Panel(name, x, y, traces, [remark], z=Axis("λ of the head", limits=(0, 1)))
 
 
 def _relative(record: RunRecord) -> list[Trace]:
@@ -65,9 +65,9 @@ def _relative(record: RunRecord) -> list[Trace]:
 
 def _widths(record: RunRecord, colour: str) -> Trace:
     correlation = rank_correlation(record)
-    found = "no peak" if correlation is None else f"rank correlation {correlation:.2f}"
-    name = f"seed {record.seed}: {found}"
+    says = "no peak" if correlation is None else f"rank correlation {correlation:.2f}"
     widths = peak_widths(heads(record, TRAINED))
+    name = f"seed {record.seed}: {says}"
     return Trace(name, coefficients(record), widths, mark="dots", colour=colour)
 
 
@@ -91,4 +91,4 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = runs.reproduction(TITLE, SOURCE, (MOSAIC,), panels, CLAIMS)
+EXPERIMENT = runs.experiment(TITLE, "figure 16", (MOSAIC,), panels, claims=CLAIMS)

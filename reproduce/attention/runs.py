@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
+
+import numpy as np
 
 from bench.records.schema import RunRecord
 from core.statistics import COUNT, Kind
 from reproduce.attention.heads import EXTENDED, Heads, heads, highest
-from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import Measured, Number, Records, Rule, Runs, setting, within
 from reproduce.claims.observations import Read
 from reproduce.drawing.frame import failures
+from reproduce.experiment import Experiment
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, PAPER
 
@@ -28,37 +28,40 @@ POSITIONS = {LEARNED: "learned positions", ROPE: "RoPE", ALIBI: "ALiBi"}  # of a
 LABELS = {MOSAIC: label(MOSAIC)} | {k: f"{label(GPT2)}, {name}" for k, name in POSITIONS.items()}
 # Small presets need more heads than they have by themselves, so that heads can be ranked; with so
 # few tokens and one block, the smallest also needs more steps before a head looks anywhere.
-SCALE = {"smoke": ("models.heads=8", "training.steps=1000"), "laptop": ("models.heads=8",)}
+SCALE = {
+    "smoke": {"models.heads": 8, "training.steps": 1000},
+    "laptop": {"models.heads": 8},
+}
 
 
-def reproduction(
+def experiment(
     title: str,
-    source: str,
+    figure: str,
     kinds: Sequence[str],
     panels: Callable[[Records], Picture],
-    claims: Sequence[Claim],
-) -> Reproduction:
-    """A figure of one-block models of these kinds."""
-    chosen = partial(plan, kinds), partial(select, kinds)
-    varied = ("models.layers", "models.positions")
-    return language.reproduction(
-        title, source, *chosen, claims, panels, variant=kind_of, varied=varied
-    )
+    **others: Any,
+) -> Experiment:
+    """A figure of the paper about one-block models of these kinds."""
 
+    def cells(preset: str) -> list[tuple[list[str], dict[str, Any]]]:
+        planned = []
+        for kind in kinds:
+            settings: dict[str, Any] = {"models.layers": 1, **SCALE.get(preset, {})}
+            if kind != MOSAIC:
+                settings["models.positions"] = kind
+            planned.append(([MOSAIC if kind == MOSAIC else GPT2], settings))
+        return planned
 
-def plan(kinds: Sequence[str], preset: str, seeds: int | None) -> Plan:
-    """One-block models of these kinds."""
-    one = ("tasks=attention", "models.layers=1", *SCALE.get(preset, ()))
-    plans = [
-        language.plan_of(preset, seeds, (MOSAIC,), [one])
-        if kind == MOSAIC
-        else language.plan_of(preset, seeds, (GPT2,), [(*one, f"models.positions={kind}")])
-        for kind in kinds
-    ]
-    runs, sweeps = (
-        [*chain(*found)] for found in zip(*((p.runs, p.sweeps) for p in plans), strict=True)
+    return language.experiment(
+        title,
+        f"{SOURCE}, {figure}",
+        records=partial(select, kinds),
+        panels=panels,
+        variant=kind_of,
+        varied=("models.layers", "models.positions"),
+        **language.trainings("attention", cells),
+        **others,
     )
-    return Plan(tuple(sorted(runs, key=lambda words: words[-1])), sweeps=tuple(sweeps))
 
 
 def kind_of(record: RunRecord) -> str:
@@ -73,8 +76,8 @@ def select(kinds: Sequence[str], records: Records) -> list[RunRecord]:
         shallow = setting(record, "models.layers") == 1
         return record.task == "attention" and shallow and kind_of(record) in kinds
 
-    own = language.tuned(filter(belongs, language.trained(records)))
-    return language.of_one_corpus(own, lambda record: record.provenance.data.get("windows"))
+    tuned = language.tuned(filter(belongs, language.trained(records)))
+    return language.of_one_corpus(tuned, lambda record: record.provenance.data.get("windows"))
 
 
 def of(kind: str) -> Runs:
@@ -115,8 +118,8 @@ DIGITS = 5
 
 def picture(title: str, records: Records, panels: Sequence[Panel]) -> Picture:
     """The panels beside each other; runs that failed are named with their kind of positions."""
-    named = [r.model_copy(update={"label": LABELS[kind_of(r)]}) for r in records]
-    return Picture(title, [Row(panels)], 2.4 + 3.2 * len(panels), foot=failures(named))
+    labelled = [r.model_copy(update={"label": LABELS[kind_of(r)]}) for r in records]
+    return Picture(title, [Row(panels)], 2.4 + 3.2 * len(panels), foot=failures(labelled))
 
 
 def by_position(title: str, records: Records, kinds: Sequence[str], windows: str) -> Picture:
@@ -125,8 +128,8 @@ def by_position(title: str, records: Records, kinds: Sequence[str], windows: str
     drawn = [y for panel in panels for trace in panel.traces for y in trace.y if y is not None]
     limits = (max(LOWEST, min(drawn) / 1.2), max(drawn) * 1.2) if drawn else (LOWEST, 1.0)
     panels = [replace(panel, y=replace(Y, limits=limits)) for panel in panels]
-    found = picture(title, records, panels)
-    return replace(found, rows=[Row(panels, shared=True)], legend="below")
+    whole = picture(title, records, panels)
+    return replace(whole, rows=[Row(panels, shared=True)], legend="below")
 
 
 def _by_position(records: Records, kind: str, windows: str) -> Panel:
@@ -135,22 +138,28 @@ def _by_position(records: Records, kind: str, windows: str) -> Panel:
     runs = of(kind).finished(records)
     if not runs:
         return Panel(LABELS[kind], X, remarks=[NO_RESULT])
-    first = heads(runs[0], windows)
+    first, traces = heads(runs[0], windows), []
     legend = f"{len(first)} heads of {runs[0].label}, seed {runs[0].seed}"
-    look: dict[str, Any] = {"colour": runs[0].model, "legend": legend}
-    traces = [line(f"head {n}", head, role="faint", **look) for n, head in enumerate(first)]
-    look = {"colour": "black", "line": "dotted", "legend": "mean over heads, every seed"}
+    for number, head in enumerate(first):
+        name = f"head {number}"
+        traces.append(line(name, head, role="faint", colour=runs[0].model, legend=legend))
+    look: dict[str, Any] = {
+        "colour": "black",
+        "line": "dotted",
+        "legend": "mean over heads, every seed",
+    }
     for run in runs:
         mean = heads(run, windows).mean(axis=0)
         traces.append(line(f"mean over heads, seed {run.seed}", mean, **look))
-    reach = setting(runs[0], "tasks.length")
-    begin = Remark(f"training reaches {reach} tokens back", x=first.shape[-1] - reach, side="left")
-    remarks = [Remark(y=1.0), *([begin] if windows == EXTENDED else [])]
+    reach, remarks = setting(runs[0], "tasks.length"), [Remark(y=1.0)]
+    if windows == EXTENDED:
+        text = f"training reaches {reach} tokens back"
+        remarks.append(Remark(text, x=first.shape[-1] - reach, side="left"))
     return Panel(LABELS[kind], X, traces=traces, remarks=remarks)
 
 
 def line(name: str, curve: Heads, first: int = 0, **look: Any) -> Trace:
     """A curve without zeros, for which a logarithmic axis has no place; from position ``first``."""
     rounded = curve.round(DIGITS)
-    places = range(first, first + len(curve))
-    return Trace(name, places, [y if y > 0 else None for y in rounded.tolist()], **look)
+    rounded[rounded <= 0] = np.nan  # is not drawn
+    return Trace(name, range(first, first + len(curve)), rounded.tolist(), **look)

@@ -11,13 +11,14 @@ from reproduce.bigram.runs import (
     LABELS,
     MEMORY_STEPS,
     PROBED,
+    RUNS,
     STEPPED,
     WITH_RANDOM_TRIGGERS,
+    belongs,
     of_row,
-    plan,
     row_of,
     rows_of,
-    select,
+    sweeps,
     variant,
 )
 from reproduce.claims.claims import Claim
@@ -40,9 +41,11 @@ from reproduce.claims.grammar import (
     within,
 )
 from reproduce.claims.verdicts import REPRODUCED, UNDECIDED, Finding
+from reproduce.drawing.plots import Plot, RowOf, metric_curves
+from reproduce.drawing.plots import rows_of as rows_of_panels
 from reproduce.drawing.traces import curve_over_seeds, over_seeds, published
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.reproduction import Reproduction
+from reproduce.experiment import Experiment
+from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Trace
 
 PAPER = "Bietti et al. 2023, Birth of a Transformer (NeurIPS, arXiv 2306.00802)"
 SLIDES = (
@@ -82,103 +85,87 @@ OF_PROBE = {
 PUBLISHED = {"gpt2/1": 0.55, "gpt2/2": 0.99}  # read from the slides
 
 
-def panels(records: Records) -> Picture:
+ACCURACY = Number("in-context accuracy", "in_context_accuracy")
+FIRST = Number("accuracy at the first occurrence", "first_occurrence_accuracy")
+
+
+def over_steps(runs: Runs, keys: str, title: str, steps: Axis) -> Plot:
+    """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
+    shown = {"accuracy": ("in-context accuracy", OF_PROBE["accuracy"])}
+    for name in (*MEMORIES, keys):
+        shown[name] = PROBES[name], OF_PROBE[name]
+    y = Axis(limits=(-0.02, 1.04))
+    return Plot(title, steps, y, [metric_curves(runs, shown)], legend="best")
+
+
+def picture(records: Records) -> Picture:
     """Four panels: accuracy, loss, probes of the simplified model, three gradient steps."""
     trained = "memories of the simplified model, trained by SGD"
-    probed = over_steps(PROBED.of(records), "early_position_recall", trained, Axis("SGD steps"))
+    probed = over_steps(PROBED, "early_position_recall", trained, Axis("SGD steps"))
     steps = Axis("gradient steps taken", ticks=range(4))
-    taken = "one gradient step on W_O², then W_K², then W_K¹"
-    below = [probed, over_steps(STEPPED.of(records), "position_recall", taken, steps)]
+    title = "one gradient step on W_O², then W_K², then W_K¹"
+    stepped = over_steps(STEPPED, "position_recall", title, steps)
     accuracies = _accuracies(records)
     tall = max(3.4, 0.26 * len(accuracies.x.categories))
-    rows = [Row([accuracies, _losses(records)], height=tall), Row(below, height=3.1)]
-    return Picture(TITLE, rows, width=13, facts=_unseen(records))
+    rows = [RowOf([accuracies, _losses(records)], tall), RowOf([probed, stepped], 3.1)]
+    return Picture(TITLE, rows_of_panels(rows, records), width=13, facts=_unseen(records))
 
 
 def _accuracies(records: Records) -> Panel:
+    """Accuracy of each row of the figure, at first and at later occurrences of a trigger; a row is
+    named with how long it was trained, which differs."""
+    ticks: list[str] = []
+    traces: list[Trace] = []
+    for place, (row, runs) in enumerate(rows_of(records).items()):
+        by_place, label = {place: runs.of(records)}, runs.label
+        steps = sorted({run.config["training"]["steps"] for run in by_place[place]})
+        ticks.append(f"{label}, {'–'.join(map(str, steps))} steps")
+        look: dict[str, Any] = {"mark": "dots", "colour": row.partition("/")[0], "legend": ""}
+        traces.append(over_seeds(label, by_place, ACCURACY.value, **look))
+        first = f"{label}, first occurrence"
+        traces.append(over_seeds(first, by_place, FIRST.value, marker="cross", **look))
+        if row in PUBLISHED:
+            level = [(place, PUBLISHED[row])]
+            name = f"{label}, published"
+            traces.append(published(name, level, mark="dots", aside=2.0, legend=""))
     title = "in-context accuracy (●, seeds –), published (◇), first occurrence (×)"
-    rows = {row: runs for row, runs in rows_of(records).items() if runs.of(records)}
-    ticks = [_tick(records, runs) for runs in rows.values()]
     x, y = Axis(categories=ticks), Axis(limits=(-0.02, 1.04))
-    traces = [
-        trace
-        for place, (row, runs) in enumerate(rows.items())
-        for trace in _of_row(records, row, runs, place)
-    ]
     chance = Remark(y=CHANCE, line="solid", colour="light")
     return Panel(title, x, y, traces, [chance], sideways=True)
 
 
-def _of_row(records: Records, model: str, of: Runs, place: int) -> list[Trace]:
-    label, runs = of.label, {place: of.of(records)}
-    look: dict[str, Any] = {"mark": "dots", "colour": model.partition("/")[0], "legend": ""}
-    first = metric("first_occurrence_accuracy")
-    found = [
-        over_seeds(label, runs, metric("in_context_accuracy"), **look),
-        over_seeds(f"{label}, first occurrence", runs, first, marker="cross", **look),
-    ]
-    if model in PUBLISHED:
-        level = [(place, PUBLISHED[model])]
-        found.append(published(f"{label}, published", level, mark="dots", aside=2.0, legend=""))
-    return found
-
-
-def _tick(records: Records, of: Runs) -> str:
-    """The name of a row and how long it was trained: not all for as many steps."""
-    steps = sorted({run.config["training"]["steps"] for run in of.of(records)})
-    return f"{of.label}, {'–'.join(map(str, steps))} steps" if steps else of.label
-
-
 def _losses(records: Records) -> Panel:
-    traces = [
-        curve_over_seeds(
-            runs.label,
-            runs.of(records),
-            "validation_loss",
-            colour=model.partition("/")[0],
-            line="dashed" if model == "gpt2/1" else "",
-        )
-        for model, runs in rows_of(records).items()
-        if runs.of(records)
-    ]
+    traces = []
+    for row, runs in rows_of(records).items():
+        model, line = row.partition("/")[0], "dashed" if row == "gpt2/1" else ""
+        look: dict[str, Any] = {"colour": model, "line": line}
+        traces.append(curve_over_seeds(runs.label, runs.of(records), "validation_loss", **look))
     title = "cross-entropy of outputs that the past tells (validation)"
     x, y = Axis("training steps"), Axis("nats", limits=(0, None))
     return Panel(title, x, y, traces, legend="right")
 
 
-def over_steps(runs: Records, keys: str, title: str, steps: Axis) -> Panel:
-    """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
-    names = {"accuracy": "in-context accuracy"} | {k: PROBES[k] for k in (*MEMORIES, keys)}
-    traces = [
-        curve_over_seeds(label, runs, name, colour=OF_PROBE[name]) for name, label in names.items()
-    ]
-    return Panel(title, steps, Axis(limits=(-0.02, 1.04)), traces, legend="best")
-
-
 def _unseen(records: Records) -> dict[str, Any]:
     """What is measured and not drawn: predictors without training, and random triggers."""
     accuracy = metric("in_context_accuracy")
-    random = {label: of_row(model, "random").of(records) for model, label in LABELS.items()}
-    return {
-        "without_training": {r.label: accuracy(r) for r in records if r.role == "baseline"},
-        "random_triggers": {
-            label: {str(run.seed): accuracy(run) for run in runs}
-            for label, runs in random.items()
-            if runs
-        },
-    }
+    without_training, random_triggers = {}, {}
+    for record in records:
+        if record.role == "baseline":
+            without_training[record.label] = accuracy(record)
+    for row, label in LABELS.items():
+        if runs := of_row(row, "random").of(records):
+            random_triggers[label] = {str(run.seed): accuracy(run) for run in runs}
+    return {"without_training": without_training, "random_triggers": random_triggers}
 
 
 # What is claimed
 
-ACCURACY = Number("in-context accuracy", "in_context_accuracy")
 IN_TIME = of_row("memory_mosaic/1").but(
     f"memory units, 1 layer, trained for at most {MEMORY_STEPS} steps",
     choose=lambda r: (
         row_of(r) == "memory_mosaic/1" and int(setting(r, "training.steps") or 0) <= MEMORY_STEPS
     ),
 )
-FIRST = Number("accuracy at the first occurrence", "first_occurrence_accuracy")
 
 
 ON_CHARACTERS = where(
@@ -376,6 +363,15 @@ CLAIMS = (
     ),
 )
 
-SOURCE = f"{PAPER}, sections 3 to 5; {SLIDES}"
 CONTROL = UNTRAINED.by(bigram_probes="tasks.steps=1", three_gradient_steps="tasks.sequences=1")
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, control=CONTROL)
+EXPERIMENT = Experiment(
+    TITLE,
+    f"{PAPER}, sections 3 to 5; {SLIDES}",
+    CLAIMS,
+    sweeps=sweeps,
+    runs=RUNS,
+    records=[belongs],
+    panels=picture,
+    variant=variant,
+    control=CONTROL,
+)

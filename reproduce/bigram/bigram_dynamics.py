@@ -3,8 +3,9 @@ and with random embeddings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from bench.records.schema import RunRecord
 from core.statistics import COUNT
@@ -16,11 +17,9 @@ from reproduce.claims.controls import Control
 from reproduce.claims.grammar import (
     Measured,
     Number,
-    Records,
     Rule,
     Runs,
     above,
-    any_of,
     each,
     once,
     provided,
@@ -28,14 +27,15 @@ from reproduce.claims.grammar import (
     where,
     within,
 )
-from reproduce.plotting.panels import Axis, Picture, Row
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.experiment import Experiment, OverSeeds
+from reproduce.plotting.panels import Axis
 
 TITLE = "Bigram task: the order of learning, joint learning, global bigrams and random embeddings"
 TRIGGERS = ("fixed", "random")
 FIRST_SEED, SEEDS = 5, 5  # seeds 0 to 4 were seen, with fixed triggers, before there were claims
 FEWER = 3  # seeds where not the order is asked, whose five the other runs share
-JOINT_SEEDS = {"laptop": 7}  # of joint and sequential learning, as the verdict over three named
+OTHERS = ("smoke", "gpu", "paper")
+JOINT_SEEDS = dict.fromkeys(OTHERS, SEEDS) | {"laptop": 7}
 LEAST = 400  # SGD steps
 EVALUATED = 512  # sequences: as few as 64 could not show 0.97, were all of them right
 MUCH = 2  # times as many steps are much slower
@@ -64,33 +64,36 @@ PROBED = (*JOINT.values(), IN_TURN, *ALL_TOKENS.values())
 RANDOM = tuple(map(_of_size, (WIDE, NARROW)))
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """The simplified model trained in five ways, and three steps with random embeddings."""
-    simplified: tuple[str, ...] = (
-        "tasks=bigram_probes",
-        "models=two_layer_attention",
-        f"tasks.probe_every={FINE}",
-    )
-    simplified += (f"tasks.steps={LEAST}",) if preset == "laptop" else ()
-    theory = ("tasks=three_gradient_steps", "models=disentangled_attention")
-    of_all = ("models.feed_forward=true", "tasks.loss_on=all", "tasks.ablated=true")
-    fixed, random = (f"tasks.triggers={kind}" for kind in TRIGGERS)
-    most = [
-        *((*theory, "models.embeddings=gaussian", f"models.width={d}") for d in (WIDE, NARROW)),
-        (*simplified, random),
-    ]
-    less = [(*simplified, *of_all, random), (*simplified, *of_all, fixed)]
-    jointly = (
-        *simplified,
-        fixed,
-        f"tasks.evaluated={EVALUATED}",
-    )  # whose accuracy a claim is about
-    in_turn = (*simplified, fixed, "tasks.in_turn=true")
-    drawn = range(FIRST_SEED, FIRST_SEED + (seeds or SEEDS))
-    more = range(FIRST_SEED, FIRST_SEED + (seeds or JOINT_SEEDS.get(preset, SEEDS)))
-    in_turns = more if preset in JOINT_SEEDS else drawn[-FEWER:]
-    every = ((most, drawn), ([jointly], more), ([in_turn], in_turns), (less, drawn[-FEWER:]))
-    return Plan(tuple((*one, f"seed={k}") for words, own in every for one in words for k in own))
+def _of_theory(width: int) -> OverSeeds:
+    settings = {"models.embeddings": "gaussian", "models.width": width}
+    models = ["disentangled_attention"]
+    return OverSeeds("three_gradient_steps", models, settings, seeds=SEEDS, first_seed=FIRST_SEED)
+
+
+def _simplified(
+    settings: Mapping[str, Any],
+    seeds: int | Mapping[str, int] = SEEDS,
+    last: int = 0,
+    presets: Sequence[str] = (),
+) -> OverSeeds:
+    fine = {"tasks.probe_every": FINE, **settings}
+    models, longer = ["two_layer_attention"], {"laptop": {"tasks.steps": LEAST}}
+    return OverSeeds("bigram_probes", models, fine, longer, presets, seeds, FIRST_SEED, last)
+
+
+AT_ALL_TOKENS = {"models.feed_forward": True, "tasks.loss_on": "all", "tasks.ablated": True}
+EACH_IN_TURN = {"tasks.triggers": "fixed", "tasks.in_turn": True}
+RUNS = (
+    _of_theory(WIDE),
+    _of_theory(NARROW),
+    _simplified({"tasks.triggers": "random"}),
+    # The one whose accuracy is claimed.
+    _simplified({"tasks.triggers": "fixed", "tasks.evaluated": EVALUATED}, JOINT_SEEDS),
+    _simplified(EACH_IN_TURN, JOINT_SEEDS, presets=["laptop"]),
+    _simplified(EACH_IN_TURN, last=FEWER, presets=OTHERS),
+    _simplified({**AT_ALL_TOKENS, "tasks.triggers": "random"}, last=FEWER),
+    _simplified({**AT_ALL_TOKENS, "tasks.triggers": "fixed"}, last=FEWER),
+)
 
 
 def variant(record: RunRecord) -> str:
@@ -98,14 +101,10 @@ def variant(record: RunRecord) -> str:
     return next((runs.label for runs in (*PROBED, *RANDOM) if runs.has(record)), "")
 
 
-def panels(records: Records) -> Picture:
-    """The probes of every training; of those on all tokens how far W_F is from π_b."""
-    shown = [
-        over_steps(runs.of(records), keys, runs.label, Axis("SGD steps"))
-        for runs in PROBED
-        for keys in ["bigram_divergence" if runs in PROBED[3:] else "early_position_recall"]
-    ]
-    return Picture(TITLE, [Row(shown[:3]), Row(shown[3:])], width=11)
+PANELS = []
+for shown in PROBED:
+    keys = "bigram_divergence" if shown in ALL_TOKENS.values() else "early_position_recall"
+    PANELS.append(over_steps(shown, keys, shown.label, Axis("SGD steps")))
 
 
 def half_learned(record: RunRecord, name: str) -> float | None:
@@ -230,6 +229,14 @@ CLAIMS = (
         source=f"{SLIDES}, random embeddings in high dimension",
     ),
 )
-SOURCE = f"{SLIDES}; {PAPER}, sections 4 and 5"
-select = any_of(is_of_dynamics)
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, control=CONTROL)
+EXPERIMENT = Experiment(
+    TITLE,
+    f"{SLIDES}; {PAPER}, sections 4 and 5",
+    CLAIMS,
+    runs=RUNS,
+    records=[is_of_dynamics],
+    panels=[PANELS[:3], PANELS[3:]],
+    layout={"width": 11},
+    variant=variant,
+    control=CONTROL,
+)

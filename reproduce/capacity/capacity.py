@@ -13,11 +13,12 @@ from reproduce.capacity.runs import CONSTANTS, RANKS, RANKS_AT, Constant, by_ran
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
 from reproduce.claims.grammar import Records, Rule, each, within
+from reproduce.claims.observations import latest_of_task
 from reproduce.claims.trials import drawn, finished, over_trials
 from reproduce.drawing.traces import over_draws, published
+from reproduce.experiment import Experiment
 from reproduce.plotting import models
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.reproduction import Reproduction
 
 TITLE = "Capacity: associations recalled, by width and by size of the memory"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
@@ -27,7 +28,7 @@ SCALE = (0.1, 0.2, 0.5, 1, 2, 5)
 MOVED = Remark("lines are moved apart sideways", place="lower right")
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """N against d and against size for every memory, and the constants beside published ones."""
     runs = finished(measured.overview(records))
     runs.sort(key=lambda run: (models.look(run.model), run.model, run.seed))
@@ -35,12 +36,20 @@ def panels(records: Records) -> Picture:
     n = Axis(f"N, associations recalled to {' or '.join(shares)}", "log")
     widths = sorted({width for run in runs for width in run.arrays["widths"]})
     d = Axis("d, width of keys and values", "log", ticks=widths)
-    memories = [*_memories(runs, "widths"), *_limits(runs, widths)]
-    by_width = Panel("against the width", d, n, memories, [MOVED], legend="right")
+    by_width = [*_memories(runs, "widths"), *_limits(runs, widths)]
     size = Axis("numbers that hold them, copies for replay left out", "log")
-    memories, title = _memories(runs, "weights"), "against the size of the memory"
-    by_size = Panel(title, size, Axis("", "log"), memories, [MOVED])
-    row = [by_width, by_size, _constants(records), _ranks(records)]
+    row = [
+        Panel("against the width", d, n, by_width, [MOVED], legend="right"),
+        Panel(
+            "against the size of the memory",
+            size,
+            Axis("", "log"),
+            _memories(runs, "weights"),
+            [MOVED],
+        ),
+        _constants(records),
+        _ranks(records),
+    ]
     return Picture(TITLE, [Row(row, 4.8, widths=(1.15, 1, 0.9, 0.6))], width=15.5)
 
 
@@ -49,21 +58,23 @@ def _threshold(run: RunRecord) -> float:
 
 
 def _memories(runs: Records, x: str) -> list[Trace]:
-    found = []
+    """N of each memory against its widths or its weights, moved apart sideways."""
+    traces = []
     for place, run in enumerate(runs):
         counts = run.curves[f"associations/{_threshold(run):g}"]
         across = counts.x if x == "widths" else run.curves[f"{x}/{_threshold(run):g}"].y
         name, aside = f"{run.label}, seed {run.seed}", 0.37 * (place - len(runs) / 2)
         look: dict[str, Any] = {"mark": "both", "colour": run.model, "hollow": True}
-        found.append(Trace(name, across, counts.y, aside=aside, legend=run.label, **look))
-    return found
+        traces.append(Trace(name, across, counts.y, aside=aside, legend=run.label, **look))
+    return traces
 
 
 def _limits(runs: Records, widths: Sequence[int]) -> list[Trace]:
+    """How many associations were tried, and what is published of a trained matrix."""
     if not runs:
         return []
-    most = runs[0].config["tasks"]["largest"]
-    tried = [most * width**2 for width in widths]
+    largest = runs[0].config["tasks"]["largest"]
+    tried = [largest * width**2 for width in widths]
     fit = [(width, solve(width**2 / 1.3)) for width in widths]
     name = "published for a trained matrix:\nd² = 1.3 N log N"
     return [
@@ -73,18 +84,16 @@ def _limits(runs: Records, widths: Sequence[int]) -> list[Trace]:
 
 
 def _constants(records: Records) -> Panel:
-    trials = {constant: constant.trials(records) for constant in CONSTANTS}
-    widths = sorted({width for found in trials.values() for width in found})
+    trials_by_constant = {constant: constant.trials(records) for constant in CONSTANTS}
+    widths = sorted({width for trials in trials_by_constant.values() for width in trials})
     traces = []
-    for place, (constant, found) in enumerate(trials.items()):
+    for place, (constant, trials) in enumerate(trials_by_constant.items()):
         label = constant.label.replace("\n", " ")
-        look: dict[str, Any] = {"colour": constant.colour}
         level = [(width, constant.published) for width in widths]
         dots: dict[str, Any] = {"mark": "dots", "aside": place - 2.5, "legend": constant.label}
-        traces += [
-            over_draws(label, found, **look, **dots),
-            published(f"{label}, published", level, mark="line", legend="", **look),
-        ]
+        colour: dict[str, Any] = {"colour": constant.colour}
+        traces.append(over_draws(label, trials, **colour, **dots))
+        traces.append(published(f"{label}, published", level, mark="line", legend="", **colour))
     return Panel(
         "constants: trials, 95 % interval;\ndashed: published or theory; dotted:\n"
         "end of the published search of an MLP",
@@ -97,13 +106,15 @@ def _constants(records: Records) -> Panel:
 
 
 def _ranks(records: Records) -> Panel:
-    found = by_rank(records)
-    n = over_draws("N of each draw", found, colour="vermillion", legend="")
-    line = [(n.y[0] or 0.0) * rank / min(found) for rank in found]
+    """N of each draw by rank, and a line in proportion to it from the first."""
+    draws = by_rank(records)
+    n = over_draws("N of each draw", draws, colour="vermillion", legend="")
+    ranks = [*draws]
+    line = [(n.y[0] or 0.0) * rank / ranks[0] for rank in ranks]
     title = f"trained low rank, d = {RANKS_AT}:\nN by rank m, of each draw"
     y = Axis("", limits=(0, 1.6 * max((y or 0.0 for y in n.y), default=1)))
-    both = [n, Trace("in proportion to m", [*found], line, role="reference")]
-    return Panel(title, Axis("m", ticks=[*found]), y, both, legend="lower right")
+    both = [n, Trace("in proportion to m", ranks, line, role="reference")]
+    return Panel(title, Axis("m", ticks=ranks), y, both, legend="lower right")
 
 
 def solve(product: float) -> float:
@@ -230,14 +241,13 @@ CLAIMS = (
 )
 
 TRAINED_MEMORIES = ("trained_linear", "trained_low_rank", "mlp", "stored_in_weights")
-SOURCE = f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}"
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
-    SOURCE,
-    measured.plan,
-    measured.select,
+    f"{PAPER}, capacity of linear and MLP associative memories; {SLIDES}",
     CLAIMS,
-    panels,
-    measured.variant,
+    runs=measured.RUNS,
+    records=lambda records: latest_of_task(records, measured.TASK, measured.variant),
+    panels=picture,
+    variant=measured.variant,
     control=UNTRAINED.by(**dict.fromkeys(TRAINED_MEMORIES, "models.steps=1")),
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import UNTRAINED, Control
-from reproduce.claims.grammar import Records, Rule, Runs, any_of, each
+from reproduce.claims.grammar import Records, Rule, Runs, each
 from reproduce.claims.growth import Growth
+from reproduce.drawing.plots import RowOf
 from reproduce.drawing.traces import over_draws
-from reproduce.plotting.panels import Axis, Panel, Picture, Row
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.experiment import Experiment, OverSeeds
+from reproduce.plotting.panels import Axis, Panel
 
 TITLE = "Capacity: how it grows with width, rank, layer and size"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
@@ -93,41 +94,44 @@ STORED = _growth(NETWORK, "weights", _weights)
 SHOWN = (TWO, OWN, BY_RANK, BY_WIDTH, PAIRED, LOOKED, ATTENDED, STORED)
 ALL, TRAINED = (*SHOWN, OF_TWO, ADDED, SUMMED), (PAIRED, ADDED, STORED)
 
-# Growth, seeds, trials of each, largest N / d², and more words. A seed draws the random first
-# factor and the initial weights, so that those have several.
-PLANNED: tuple[tuple[Growth, int, int, float, tuple[str, ...]], ...] = (
-    *((growth, 2, 4, 0.25, ()) for growth in (TWO, OWN)),
-    *((growth, 2, 4, 16.0, ()) for growth in (LOOKED, ATTENDED, SUMMED)),
+
+def _planned(
+    growth: Growth,
+    largest: float,
+    seeds: int | Mapping[str, int] = 2,
+    trials: int = 4,
+    **models: float,
+) -> OverSeeds:
+    """The measurement of one growth, of up to ``largest`` times d² associations."""
+    runs, presets = growth.runs, ("laptop", "gpu", "paper") if growth in TRAINED else ()
+    settings = {
+        **runs.settings,
+        "tasks.trials": trials,
+        "tasks.largest": largest,
+        "tasks.headline_width": runs.settings["tasks.widths"][0],
+        "tasks.wide": [],
+    }
+    for key, value in models.items():
+        settings[f"models.{key}"] = value
+    return OverSeeds(runs.task, [str(runs.model)], settings, presets=presets, seeds=seeds)
+
+
+# A seed draws the random first factor and the initial weights, so that those have several. N of the
+# README's perceptron varies much between draws: five leave an interval of 0.6.
+STORED_SEEDS = {"laptop": 60, "gpu": 5, "paper": 5}
+PLANNED = (
+    _planned(TWO, 0.25),
+    _planned(OWN, 0.25),
+    *(_planned(growth, 16.0) for growth in (LOOKED, ATTENDED, SUMMED)),
+    *(_planned(BY_RANK, 0.08, 5, 1, rank=m) for m in (16, 32, 64, 128)),
+    *(_planned(OF_TWO, 0.08, 5, 1, rank=m) for m in (16, 32, 64, 128)),
+    *(_planned(PAIRED, 2 * m, 3, 1, expansion=m, patience=8) for m in (1.0, 2.0)),
+    _planned(ADDED, 2.0, 3, 1, patience=16),
     *(
-        (growth, 5, 1, 0.08, (f"models.rank={m}",))
-        for growth in (BY_RANK, OF_TWO)
-        for m in (16, 32, 64, 128)
-    ),
-    *((PAIRED, 3, 1, 2 * m, (f"models.expansion={m}", "models.patience=8")) for m in (1.0, 2.0)),
-    (ADDED, 3, 1, 2.0, ("models.patience=16",)),
-    *(
-        (STORED, 5, 1, 8.0, (f"models.hidden={m}", "models.steps=1000", "models.patience=20"))
+        _planned(STORED, 8.0, STORED_SEEDS, 1, hidden=m, steps=1000, patience=20)
         for m in (4, 8, 16, 32)
     ),
 )
-# Of the README's perceptron, whose N varies much between draws: five leave an interval of 0.6.
-STORED_SEEDS = {"laptop": 60}
-
-
-def plan(preset: str, seeds: int | None) -> Plan:
-    """The sums and tables at every preset, and from ``laptop`` on what is trained too."""
-    found = []
-    for growth, count, trials, largest, more in PLANNED:
-        runs, widths = growth.runs, growth.runs.settings["tasks.widths"]
-        own = {"trials": trials, "largest": largest, "headline_width": widths[0], "wide": []}
-        every = {**runs.settings, **{f"tasks.{key}": value for key, value in own.items()}}
-        words = [f"{key}={value}".replace(" ", "") for key, value in every.items()]
-        if growth is STORED:
-            count = STORED_SEEDS.get(preset, count)
-        if preset != "smoke" or growth not in TRAINED:
-            first = (f"tasks={runs.task}", f"models={runs.model}")
-            found += [(*first, *words, *more, f"seed={k}") for k in range(seeds or count)]
-    return Plan(tuple(found))
 
 
 def variant(record: RunRecord) -> str:
@@ -135,18 +139,18 @@ def variant(record: RunRecord) -> str:
     return repr([sorted(record.config[part].items()) for part in ("tasks", "models")])
 
 
-def panels(records: Records) -> Picture:
-    """N by what it grows with, for each kind of memory."""
-    found = [_panel(growth, records) for growth in SHOWN]
-    return Picture(TITLE, [Row(found[:4], 3.2), Row(found[4:], 3.2)], width=14)
+def _panel(growth: Growth) -> Callable[[Records], Panel]:
+    """N by what it grows with, a dot for each draw."""
 
+    def panel(records: Records) -> Panel:
+        draws = growth.draws(records)
+        sizes = sorted(draws[0]) if draws else []
+        by_size = {size: [draw[size] for draw in draws] for size in sizes}
+        x = Axis(growth.axis, "linear" if growth.exponential else "log")
+        trace = over_draws("N", by_size, colour=str(growth.runs.model), legend="")
+        return Panel(growth.runs.label.replace(", ", ",\n"), x, Axis("N", "log"), [trace])
 
-def _panel(growth: Growth, records: Records) -> Panel:
-    draws = growth.draws(records)
-    by_size = {size: [d[size] for d in draws] for size in sorted(draws[0])} if draws else {}
-    x = Axis(growth.axis, "linear" if growth.exponential else "log")
-    trace = over_draws("N", by_size, colour=str(growth.runs.model), legend="")
-    return Panel(growth.runs.label.replace(", ", ",\n"), x, Axis("N", "log"), [trace])
+    return panel
 
 
 ONE = 0.75, 1.25  # a slope of one, up to logarithms, as it is asked elsewhere
@@ -214,13 +218,15 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = Reproduction(
+PANELS = list(map(_panel, SHOWN))
+EXPERIMENT = Experiment(
     TITLE,
     f"{SLIDES}; {PAPER}",
-    plan,
-    any_of(*(growth.runs.has for growth in ALL)),
     CLAIMS,
-    panels,
-    variant,
+    runs=PLANNED,
+    records=[growth.runs for growth in ALL],
+    panels=[RowOf(PANELS[:4], 3.2), RowOf(PANELS[4:], 3.2)],
+    layout={"width": 14},
+    variant=variant,
     control=UNTRAINED.by(stored_in_weights="models.steps=1"),
 )

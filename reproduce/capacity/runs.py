@@ -4,75 +4,63 @@ compared by."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bench.config.config import group_file
 from bench.records.schema import RunRecord
 from reproduce.claims.grammar import Records, Runs
-from reproduce.claims.observations import latest_of_task
 from reproduce.claims.presets import preset_settings
-from reproduce.reproduction import Plan
+from reproduce.experiment import OverSeeds
 
 TASK = "capacity"
 HEBB, LINEAR, MLP, LOW_RANK = "outer_product", "trained_linear", "mlp", "trained_low_rank"
 MEMORIES: tuple[str, ...] = tuple(group_file("tasks", TASK)["sweep"]["models"])
 CLASSES = 32
+CONSTANTS_AT = ("laptop", "gpu", "paper")
 RANKS, RANKS_AT = (4, 8, 16, 32), 32  # of the trained low-rank memories, and d
 
 
 def _run(
-    widths: Sequence[int], trials: int, largest: float, *words: str, threshold: str = "0.99"
-) -> tuple[str, ...]:
-    """The first width of a run is its headline, which is measured on validation too, and so a cheap
-    one."""
-    return (
-        f"tasks.widths=[{','.join(map(str, widths))}]",
-        f"tasks.headline_width={widths[0]}",
-        f"tasks.trials={trials}",
-        f"tasks.thresholds=[{threshold}]",
-        f"tasks.largest={largest}",
-        *words,
-    )
+    model: str,
+    widths: Sequence[int],
+    trials: int,
+    largest: float,
+    more: Mapping[str, Any] | None = None,
+    thresholds: Sequence[float] = (0.99,),
+    seeds: int | Mapping[str, int] = 1,
+) -> OverSeeds:
+    """A measurement at some widths. The first of them is its headline, which is measured on
+    validation too, and so a cheap one."""
+    settings = {
+        "tasks.wide": [],
+        "tasks.widths": widths,
+        "tasks.headline_width": widths[0],
+        "tasks.trials": trials,
+        "tasks.thresholds": thresholds,
+        "tasks.largest": largest,
+    }
+    return OverSeeds(TASK, [model], {**settings, **(more or {})}, presets=CONSTANTS_AT, seeds=seeds)
 
 
 # The constants have runs of their own, at the widths and with the trials that they need. At d = 32
 # a perceptron takes as long as all else together: a run of its own counts as well, if there is one.
 # Perceptrons search an eighth past m d, where the published search ends, so that its end is not
 # what is measured.
-PERCEPTRON = (f"tasks.classes={CLASSES}", "models.patience=8")
-OF_EACH_KEY = (MLP, *_run((8, 11, 16, 22), 3, 1.0))  # a value of its own
-RUNS = (  # the longest first
-    OF_EACH_KEY,
-    (MLP, *_run((8, 16), 3, 1.125, *PERCEPTRON)),
-    (MLP, *_run((8, 16), 3, 2.25, "models.expansion=2.0", *PERCEPTRON)),
-    (HEBB, *_run((32, 45, 64, 90, 128), 48, 0.25, threshold="0.5,1.0")),
-    (LINEAR, *_run((22, 32, 45), 5, 0.5, "models.patience=16")),
-    *(
-        (LOW_RANK, *_run((8, RANKS_AT), 3, 0.25, f"models.rank={rank}", "models.patience=16"))
-        for rank in RANKS
-    ),
-)
+PERCEPTRON = {"tasks.classes": CLASSES, "models.patience": 8}
+PATIENT = {"models.patience": 16}
 # Two, six trials as the verdict over three named, and four that decide by themselves.
-MORE_SEEDS = {("laptop", OF_EACH_KEY): 6}
-
-
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Every memory of the task's list, and from ``laptop`` on the runs of the constants; one seed,
-    whose record holds several trials, but for ``MORE_SEEDS``."""
-    own = () if preset == "smoke" else RUNS
-    found = [
-        (f"models={name}", "tasks.wide=[]", *words, f"seed={seed}")
-        for name, *words in own
-        for seed in range(seeds or MORE_SEEDS.get((preset, (name, *words)), 1))
-    ]
-    found += [(f"models={name}", f"seed={k}") for name in MEMORIES for k in range(seeds or 1)]
-    return Plan(tuple((f"tasks={TASK}", *words) for words in found))
-
-
-def select(records: Records) -> list[RunRecord]:
-    """All runs of the task, the last made of each setting."""
-    return latest_of_task(records, TASK, variant)
+SEEDS_OF_EACH_KEY = {"laptop": 6, "gpu": 1, "paper": 1}
+RUNS = (  # the longest first
+    _run(MLP, (8, 11, 16, 22), 3, 1.0, seeds=SEEDS_OF_EACH_KEY),  # a value of its own
+    _run(MLP, (8, 16), 3, 1.125, PERCEPTRON),
+    _run(MLP, (8, 16), 3, 2.25, {**PERCEPTRON, "models.expansion": 2.0}),
+    _run(HEBB, (32, 45, 64, 90, 128), 48, 0.25, thresholds=(0.5, 1.0)),
+    _run(LINEAR, (22, 32, 45), 5, 0.5, PATIENT),
+    *(_run(LOW_RANK, (8, RANKS_AT), 3, 0.25, {**PATIENT, "models.rank": rank}) for rank in RANKS),
+    OverSeeds(TASK, MEMORIES),
+)
 
 
 def variant(record: RunRecord) -> str:
@@ -83,12 +71,13 @@ def variant(record: RunRecord) -> str:
 
 def overview(records: Records) -> list[RunRecord]:
     """The runs that compare all memories: those with the searches of their preset."""
-    return [
-        record
-        for record in records
-        if record.role != "baseline"
-        and record.config["tasks"] == preset_settings(TASK, record.model, record.preset)["tasks"]
-    ]
+    compared = []
+    for record in records:
+        if record.role != "baseline":
+            usual = preset_settings(TASK, record.model, record.preset)["tasks"]
+            if record.config["tasks"] == usual:
+                compared.append(record)
+    return compared
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ keep their time, and a test makes their older hash from the older source.
 
 Until 2026-11-28 names of local variables counted in the hash of a test. ``same_tests.yaml`` says
 which test each hash of that kind is, so that these entries, and their times, stay as they are.
+``restated_tests.yaml`` does so for tests that were put in another form later, and names the commit
+beside which ``python -m reproduce same`` has compared all that they say.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from reproduce.claims.repeats import began, moment
 
 FROZEN = Path(__file__).with_name("frozen.yaml")
 SAME_TESTS = Path(__file__).with_name("same_tests.yaml")
+RESTATED = Path(__file__).with_name("restated_tests.yaml")
 DIGITS = 16
 HEAD = """\
 # When each claim was last set. Written by `python -m reproduce claims update=true`.
@@ -81,7 +84,10 @@ class Entry(NamedTuple):
 
     def has_test(self, claim: Hashes) -> bool:
         """Whether the test of a claim is the one that was frozen."""
-        return claim.test in (self.test, same_tests().get(self.test))
+        test = self.test
+        while test != claim.test and test in same_tests():
+            test = same_tests()[test]
+        return claim.test == test
 
 
 class Kept(NamedTuple):
@@ -125,8 +131,12 @@ def _by_words() -> dict[str, Entry]:
 
 @cache
 def same_tests() -> dict[str, str]:
-    """Hash of a test in which names of local variables counted -> the hash of the same test."""
-    return dict(yaml.safe_load(SAME_TESTS.read_text()))
+    """Hash of a test -> the hash that the same test had next: without the names of its local
+    variables, or in another form."""
+    later = dict(yaml.safe_load(SAME_TESTS.read_text()))
+    for comparison in yaml.safe_load(RESTATED.read_text()) or []:
+        later |= comparison["same"]
+    return later
 
 
 def entry_of(claim: Hashes) -> Entry | None:

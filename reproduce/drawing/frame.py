@@ -16,7 +16,7 @@ from reproduce.claims.observations import how_it_ended
 from reproduce.plotting.panels import Picture
 
 if TYPE_CHECKING:
-    from reproduce.reproduction import View
+    from reproduce.experiment import View
 
 
 def framed(picture: Picture, records: Sequence[RunRecord], view: View, note: str = "") -> Picture:

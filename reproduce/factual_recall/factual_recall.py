@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from bench.records.schema import RunRecord
-from core.statistics import CHANGE, LEVEL, SHARE, mean_of
+from core.statistics import CHANGE, LEVEL, SHARE
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import UNTRAINED
 from reproduce.claims.grammar import (
@@ -29,8 +31,8 @@ from reproduce.claims.regression import Proportion, fit_proportion
 from reproduce.claims.trials import finished, over_trials, pooled
 from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked, place_of
 from reproduce.drawing.traces import curve_over_seeds
+from reproduce.experiment import Experiment, OverSeeds
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Factual recall: attention or MLP, facts for parameters, and what is learned first"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
@@ -41,7 +43,7 @@ DIAGRAM, SEARCH, PHASES = "phase_diagram", "facts_by_parameters", "phases"
 SEEDS = {"smoke": 2, "laptop": 24, "gpu": 3, "paper": 5}
 # Few seeds cannot show what holds in every seed, and a run of the phases takes seconds.
 PHASE_SEEDS = SEEDS | {"laptop": 8, "gpu": 6, "paper": 6}
-SEARCH_SEEDS = {"smoke": 0, "laptop": 2, "gpu": 2, "paper": 2}
+SEARCH_SEEDS = SEEDS | {"smoke": 0, "laptop": 2, "gpu": 2, "paper": 2}
 
 DIAGRAMS, LEARNED = (
     Runs(label, TASK, settings={"tasks.part": part})
@@ -54,12 +56,14 @@ SMALL = DIAGRAMS.but(
     choose=lambda r: 1 in setting(r, "tasks.heads") and 64 in setting(r, "tasks.mlp_widths"),
 )
 # Of the search, a laptop trains the extremes in size and in shares, for as long as published.
-EXTREMES = (
-    "tasks.steps=16384",
-    "tasks.widths=[16,32]",
-    "tasks.attention_ratios=[0.5,2.0]",
-    "tasks.mlp_ratios=[0.5,2.0]",
-)
+EXTREMES = {
+    "laptop": {
+        "tasks.steps": 16384,
+        "tasks.widths": [16, 32],
+        "tasks.attention_ratios": [0.5, 2.0],
+        "tasks.mlp_ratios": [0.5, 2.0],
+    }
+}
 # As published, S = R and D = 8; the variants are other tasks.
 SEARCHES = Runs(
     "the search",
@@ -68,24 +72,12 @@ SEARCHES = Runs(
 )
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """The diagram, the phases and the search, each with its seeds."""
-    extremes = EXTREMES if preset == "laptop" else ()
-    planned = [
-        (f"tasks={TASK}", f"models={model}", f"tasks.part={part}", *own, f"seed={seed}")
-        for model, part, count, own in (
-            ("fact_transformer", DIAGRAM, SEEDS[preset], ()),
-            ("one_hot_attention", PHASES, PHASE_SEEDS[preset], ()),
-            ("fact_transformer", SEARCH, SEARCH_SEEDS[preset], extremes),
-        )
-        for seed in range(seeds or count if count else 0)
-    ]
-    return Plan(runs=tuple(planned))
-
-
-def select(records: Records) -> list[RunRecord]:
-    """All runs of the task, the last made of each setting."""
-    return latest_of_task(records, TASK, variant)
+TRANSFORMER = ["fact_transformer"]
+RUNS = (
+    OverSeeds(TASK, TRANSFORMER, {"tasks.part": DIAGRAM}, seeds=SEEDS),
+    OverSeeds(TASK, ["one_hot_attention"], {"tasks.part": PHASES}, seeds=PHASE_SEEDS),
+    OverSeeds(TASK, TRANSFORMER, {"tasks.part": SEARCH}, EXTREMES, seeds=SEARCH_SEEDS),
+)
 
 
 def variant(record: RunRecord) -> str:
@@ -121,47 +113,46 @@ LEARNING = {  # name of a curve without its kind: what it is about, and colour
 }
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """The trade-off, facts against parameters, and loss and accuracy while facts are learned."""
     levels = [Remark(f"ln {n}", y=math.log(n), colour="vermillion") for n in (32, 8)]
     loss, accuracy = Axis("nats"), Axis("accuracy")
     below = [_learning(records, "loss", loss, levels), _learning(records, "accuracy", accuracy, ())]
-    cells = finished(list(filter(DIAGRAMS.has, records)))
-    above = [_diagram(cells), _facts(finished(searches(records, STEPS) or searches(records)))]
+    diagrams = finished(list(filter(DIAGRAMS.has, records)))
+    full_or_all = finished(searches(records, STEPS) or searches(records))
+    above = [_diagram(diagrams), _facts(full_or_all)]
     return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.2)
 
 
 def _diagram(runs: Records) -> Panel:
-    first = runs[0].arrays if runs else {}
-    rows, columns = first.get("attention_parameters", []), first.get("mlp_parameters", [])
-    same = [run.arrays["accuracy"] for run in runs if run.arrays["heads"] == first["heads"]]
-    mean = [
-        [mean_of([table[i][j] for table in same]) for i in range(len(rows))]
-        for j in range(len(columns))
-    ]
-    legible = len(rows) * len(columns) <= LEGIBLE
-    places = range(len(rows)), range(len(columns))
-    numbers = ".2f" if legible else ""
+    """The accuracy of each transformer of the grid, mean over the seeds of one grid."""
+    arrays = runs[0].arrays if runs else {}
+    attention, mlp = arrays.get("attention_parameters", []), arrays.get("mlp_parameters", [])
+    tables = [run.arrays["accuracy"] for run in runs if run.arrays["heads"] == arrays["heads"]]
+    mean = np.mean(tables, axis=0).T.tolist() if runs else []
+    legible = len(attention) * len(mlp) <= LEGIBLE
+    places, numbers = (range(len(attention)), range(len(mlp))), ".2f" if legible else ""
     return Panel(
         "best accuracy (mean over seeds)",
-        Axis("attention parameters, d · d_h · H", categories=[f"{n:,}" for n in rows]),
-        Axis("MLP parameters, d · m", categories=[f"{n:,}" for n in columns]),
+        Axis("attention parameters, d · d_h · H", categories=[f"{n:,}" for n in attention]),
+        Axis("MLP parameters, d · m", categories=[f"{n:,}" for n in mlp]),
         [Trace("accuracy", *places, z=mean, mark="heat", numbers=numbers)] if runs else [],
         z=Axis("" if legible else "accuracy", limits=(0, 1)),
     )
 
 
 def _facts(runs: Records) -> Panel:
+    """Facts against parameters with the line that fits them, and the published one."""
     x, y = Axis("trained parameters, 4 H d_h d + 2 m d", "log"), Axis("facts", "log")
     title, fit = "most facts recalled, S R with S = R, by bisection", fit_of(runs)
     if fit is None:
         return Panel(title, x, y, remarks=[Remark("not run at this preset")])
-    across, facts = pooled(runs, "parameters"), pooled(runs, "facts")
-    ends = min(across), max(across)
-    here = [fit.slope * end for end in ends]
-    published = [PUBLISHED_SLOPE * end for end in ends]
+    parameters, facts = pooled(runs, "parameters"), pooled(runs, "facts")
+    ends = min(parameters), max(parameters)
+    here = fit.slope * ends[0], fit.slope * ends[1]
+    published = PUBLISHED_SLOPE * ends[0], PUBLISHED_SLOPE * ends[1]
     traces = [
-        Trace("searches", across, facts, mark="dots", legend=""),
+        Trace("searches", parameters, facts, mark="dots", legend=""),
         Trace("fit", ends, here, legend=f"facts for each parameter, here: {fit}"),
         Trace("published", ends, published, role="published", legend="0.15, published"),
     ]
@@ -353,5 +344,13 @@ CLAIMS = (
     ),
 )
 
-CONTROL = UNTRAINED.by(factual_recall="tasks.steps=1 tasks.phase_steps=1")
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, variant, control=CONTROL)
+EXPERIMENT = Experiment(
+    TITLE,
+    SOURCE,
+    CLAIMS,
+    runs=RUNS,
+    records=lambda records: latest_of_task(records, TASK, variant),
+    panels=picture,
+    variant=variant,
+    control=UNTRAINED.by(factual_recall="tasks.steps=1 tasks.phase_steps=1"),
+)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
 from core.statistics import SHARE, mean_interval
-from reproduce.claims.grammar import Records
+from reproduce.claims.grammar import Records, Runs
 from reproduce.claims.trials import finished
 from reproduce.drawing.traces import over_draws
 from reproduce.drawing.traces import published as published_points
@@ -32,38 +32,50 @@ ERROR, LOSS = Axis("error"), Axis("nats", scale="log")
 Array = NDArray[np.float64]
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """The grid in the first row, the paths of descent in the next two, weights below. Without a
     run a panel keeps its title alone."""
-    one = [next(iter(finished(kind.of(records))), None) for kind in runs.SINGLE]
-    paths, schemes, learned, *transformers = one
-    pictures = [_softmax(schemes, q) for q in ("p", "1")]
-    last = product(("output_2", "all"), ("loss", "margin"))
+    paths, schemes, learned, *transformers = (_first_run(runs_, records) for runs_ in runs.SINGLE)
+    landscapes = [_landscape(paths, overlap) for overlap in LANDSCAPES]
+    matrices = product(("output_2", "all"), ("loss", "margin"))
     rows = [
         _grid(records),
         _paths(paths),
-        [*(_landscape(paths, overlap) for overlap in LANDSCAPES), _first_perfect(paths)],
+        [*landscapes, _first_perfect(paths)],
         _weights(schemes),
-        [_single_samples(schemes), *pictures, _learned(learned)],
-        [_transformer(transformers, trained, what) for trained, what in last],
+        [
+            _single_samples(schemes),
+            _softmax(schemes, "p"),
+            _softmax(schemes, "1"),
+            _learned(learned),
+        ],
+        [_transformer(transformers, trained, what) for trained, what in matrices],
     ]
     return Picture(TITLE, [Row(row, height=3.2) for row in rows], width=14)
 
 
+def _first_run(wanted: Runs, records: Records) -> RunRecord | None:
+    return next(iter(finished(wanted.of(records))), None)
+
+
 def _grid(records: Records) -> list[Panel]:
+    """Errors by dimension, and every measured error beside the published one."""
     by_step = {f"step {cell.lr:g}": cell for cell in runs.BY_RATE}
     by_optimiser = {cell.label.partition(" ")[0]: cell for cell in runs.LARGE_BATCH.values()}
     by_model = dict(zip(TRAINED, runs.BY_MODEL.values(), strict=True))
-    found = runs.comparisons(records)
-    x, y = [one.published for one in found], [one.measured for one in found]
-    ends = [min(x), max(x)] if x else []
+    published, measured = [], []
+    for comparison in runs.comparisons(records):
+        published.append(comparison.published)
+        measured.append(comparison.measured)
+    ends = [min(published), max(published)] if published else []
     equal = Trace("equal", ends, ends, role="reference", line="solid")
+    cells = Trace("cells", published, measured, mark="dots")
     axes = Axis("published error", scale="log"), Axis("measured error", scale="log")
     return [
         _by_dimension(records, by_step, "step (SGD, batch 64)"),
         _by_dimension(records, by_optimiser, "optimiser (step 1, batch 1,024)"),
         _by_dimension(records, by_model, "what is trained (SGD, step 1, batch 16)"),
-        Panel("every cell that was run", *axes, [equal, Trace("cells", x, y, mark="dots")]),
+        Panel("every cell that was run", *axes, [equal, cells]),
     ]
 
 
@@ -80,14 +92,14 @@ def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -
     return Panel(f"error by {what}", x=x, y=y, traces=traces, legend="best")
 
 
-def _lines(record: RunRecord | None, names: Mapping[str, str], **look: Any) -> list[Trace]:
+def _lines(record: RunRecord | None, labels: Mapping[str, str], **look: Any) -> list[Trace]:
     """Curves of a record by label, in the order of colours."""
-    curves = {} if record is None else record.curves
-    return [
-        Trace(label, curves[name].x, curves[name].y, **{"colour": colour, **look})
-        for (label, name), colour in zip(names.items(), COLOURS, strict=False)
-        if name in curves
-    ]
+    traces = []
+    for (label, name), colour in zip(labels.items(), COLOURS, strict=False):
+        if record is not None and name in record.curves:
+            curve = record.curves[name]
+            traces.append(Trace(label, curve.x, curve.y, **{"colour": colour, **look}))
+    return traces
 
 
 def _by_number(record: RunRecord | None, beginning: str, label: str) -> dict[str, str]:
@@ -101,16 +113,18 @@ def _panel(title: str, traces: Sequence[Trace], y: Axis, x: Axis = STEPS, **look
 
 
 def _paths(record: RunRecord | None) -> list[Panel]:
+    """Losses and margins of two tokens; errors by the size of the step; over-optimisation."""
     by_step = _by_number(record, f"loss/a={CORRELATED:g},lr=", "step {:g}")
-    first = _first(record)
-    margins = {f"p = {p:g}": f"margin/token={k}" for k, p in enumerate((first, 1 - first))}
-    laws = {f"law, {p}": name.replace("margin", "law") for p, name in margins.items()}
-    steps = {f"{name} step": f"error/{name}" for name in ("small", "decreasing", "large")}
-    both = {name: f"forgetting/{name}" for name in ("loss", "error")}
-    fewest = {"fewest errors": "forgetting/fewest errors"}
+    margins, laws = {}, {}
+    for token, p in enumerate((_first(record), 1 - _first(record))):
+        margins[f"p = {p:g}"] = f"margin/token={token}"
+        laws[f"law, p = {p:g}"] = f"law/token={token}"
     growing = _lines(record, margins, role="emphasis")
     growing += _lines(record, laws, role="theory", colour="black", legend="ln(2 lr p t)")
-    forgetting = _lines(record, both)
+    steps = {"small step": "error/small", "decreasing step": "error/decreasing"}
+    steps["large step"] = "error/large"
+    forgetting = _lines(record, {"loss": "forgetting/loss", "error": "forgetting/error"})
+    fewest = {"fewest errors": "forgetting/fewest errors"}
     forgetting += _lines(record, fewest, role="reference", colour="grey")
     error, positive, log = Axis("error", scale="log"), Axis(limits=(0, None)), Axis("steps", "log")
     return [
@@ -135,13 +149,15 @@ def landscape(across: Array, up: Array, overlap: float, first: float) -> Array:
 
 
 def _landscape(record: RunRecord | None, overlap: float) -> Panel:
+    """Levels of the loss by W, and the paths of two steps on them."""
     first, paths = _first(record), []
     for lr, colour in WATCHED.items():
         name = {f"step {lr:g}": f"path/a={overlap:g},lr={lr:g}"}
         paths += _lines(record, name, mark="both", role="faint", colour=colour)
     levels = []
     if paths:
-        x, y = (_around([v for path in paths for v in getattr(path, axis)]) for axis in ("x", "y"))
+        x = _around(np.concatenate([np.array(path.x, float) for path in paths]))
+        y = _around(np.concatenate([np.array(path.y, float) for path in paths]))
         loss = landscape(*np.meshgrid(x, y), overlap, first)
         rounded = [[float(f"{value:.4g}") for value in row] for row in loss]
         levels = [Trace("loss", x.tolist(), y.tolist(), z=rounded, mark="contour")]
@@ -151,8 +167,8 @@ def _landscape(record: RunRecord | None, overlap: float) -> Panel:
     return Panel(title, *axes, [*levels, *paths], z=z, legend="upper right")
 
 
-def _around(values: Sequence[float]) -> Array:
-    low, high = min(values), max(values)
+def _around(values: Array) -> Array:
+    low, high = values.min(), values.max()
     room = 0.15 * (high - low) + 0.5
     return np.linspace(low - room, high + room, POINTS).round(4)
 
@@ -176,10 +192,8 @@ def _first_perfect(record: RunRecord | None) -> Panel:
 
 def _weights(record: RunRecord | None) -> list[Panel]:
     rules = {"SGD": "sgd", "sign": "sign", "direction": "normalised"}
-    error, loss = (
-        {label: f"population_{what}/{name}" for label, name in rules.items()}
-        for what in ("error", "loss")
-    )
+    error = {label: f"population_error/{name}" for label, name in rules.items()}
+    loss = {label: f"population_loss/{name}" for label, name in rules.items()}
     sizes = _by_number(record, "batch_error/B=", "batch {:,.0f}")
     both = {"descent": "approximation/descent", "its weights": "approximation/weights"}
     samples = Axis("samples", scale="log")
@@ -200,37 +214,40 @@ def _single_samples(record: RunRecord | None) -> Panel:
 def _softmax(record: RunRecord | None, q: str) -> Panel:
     """Softmax of the scores, tokens by classes, each size on its own scale."""
     traces: list[Trace] = []
-    names: list[str] = []
+    columns: list[str] = []
+    tokens = 0
     arrays = {} if record is None else record.arrays
     for d, name in runs.numbered(arrays, f"picture/q={q},d=").items():
         tokens, classes = len(arrays[name]), len(arrays[name][0])
-        names += [""] * bool(names)
-        x = range(len(names), len(names) + classes)
-        names += [str(one + 1) for one in range(classes)]
+        columns += [""] * bool(columns)
+        x = range(len(columns), len(columns) + classes)
+        columns += map(str, range(1, classes + 1))
         traces.append(Trace(f"d = {d:g}", x, range(tokens), z=arrays[name], mark="heat"))
-    shown = ", ".join(trace.name for trace in traces)
-    rows = [str(one + 1) for one in range(len(traces[0].y))] if traces else []
-    axes = Axis("class", categories=names), Axis("token", categories=rows, inverted=True)
-    return Panel(f"q = {q}: softmax of scores, {shown}", *axes, traces)
+    sizes = ", ".join(trace.name for trace in traces)
+    rows = list(map(str, range(1, tokens + 1)))
+    axes = Axis("class", categories=columns), Axis("token", categories=rows, inverted=True)
+    return Panel(f"q = {q}: softmax of scores, {sizes}", *axes, traces)
 
 
 def _learned(record: RunRecord | None) -> Panel:
-    traces = _lines(record, {"all trained": "error"})
-    y = Axis("error", limits=(0, max([0.1, *(v for t in traces for v in t.y if v is not None)])))
-    return _panel("learned embeddings, d = 2: error by classes", traces, y, Axis("M"))
+    traces, largest = _lines(record, {"all trained": "error"}), 0.1
+    for trace in traces:
+        largest = max([largest, *filter(None, trace.y)])
+    title = "learned embeddings, d = 2: error by classes"
+    return _panel(title, traces, Axis("error", limits=(0, largest)), Axis("M"))
 
 
 def _transformer(records: Sequence[RunRecord | None], trained: str, what: str) -> Panel:
     """Learning rates by colour, widths by line; margins of W_O² itself are dotted."""
     beginning, label = f"{what}/{trained},lr=", "step {:g}"
     narrow, wide = (_by_number(record, beginning, label) for record in records)
-    traces = _lines(records[0], narrow)
+    traces, remarks = _lines(records[0], narrow), []
     if what == "margin":
-        own = {f"{step}, W_O² itself": f"memory_{name}" for step, name in narrow.items()}
-        traces += _lines(records[0], own, line="dotted", legend="W_O² itself")
+        itself = {f"{step}, W_O² itself": f"memory_{name}" for step, name in narrow.items()}
+        traces += _lines(records[0], itself, line="dotted", legend="W_O² itself")
+        remarks.append(Remark(y=0, line="solid", colour="black"))
     wider = {f"{step}, {runs.WIDE.label}": name for step, name in wide.items()}
     traces += _lines(records[1], wider, line="dashed", legend=runs.WIDE.label)
     matrices = "W_O² alone" if trained == "output_2" else "all matrices"
-    zero = [Remark(y=0, line="solid", colour="black")] if what == "margin" else []
     y = LOSS if what == "loss" else Axis("margin")
-    return _panel(f"transformer, {matrices}: {what}", traces, y, remarks=zero)
+    return _panel(f"transformer, {matrices}: {what}", traces, y, remarks=remarks)

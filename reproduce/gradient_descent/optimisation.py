@@ -14,10 +14,10 @@ from reproduce.claims.power_laws import Fit, fit_power_law, slope_difference
 from reproduce.claims.trials import drawn, exact, fact, over_trials, paired
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, place_of
 from reproduce.drawing.tables import markdown
+from reproduce.experiment import Experiment
 from reproduce.gradient_descent import descent, runs
-from reproduce.gradient_descent.figure import TITLE, panels
+from reproduce.gradient_descent.figure import TITLE, picture
 from reproduce.gradient_descent.runs import Cell, Comparison
-from reproduce.reproduction import Reproduction
 
 RELEASED = f"{runs.SCALING_LAWS}, optimisation experiments, released results"
 SECTION = f"{runs.SCALING_LAWS}, section on optimisation"
@@ -321,28 +321,30 @@ SUMS = (
 
 def table(records: Records) -> str:
     """Measured errors, and the published ones in brackets, of every cell that was run."""
-    cells = dict.fromkeys(runs.cell_of(record) for record in records if runs.GRID.has(record))
-    measured = {cell: runs.by_dimension(records, cell) for cell in cells}
-    dimensions = sorted({d for trials in measured.values() for d in trials})
+    trials_by_cell = {}
+    for record in filter(runs.GRID.has, records):
+        cell = runs.cell_of(record)
+        trials_by_cell[cell] = runs.by_dimension(records, cell)
+    dimensions = sorted({d for trials in trials_by_cell.values() for d in trials})
     rows = []
-    for cell, trials in sorted(measured.items(), key=lambda item: item[0].label):
-        levels = runs.published(cell)
-        known = {d: f" ({level:.4f})" for d, level in levels.items()}
-        means = {d: f"{mean_of(values):.4f}{known.get(d, '')}" for d, values in trials.items()}
-        rows.append([cell.label, *(means.get(d, "") for d in dimensions)])
+    for cell, trials in sorted(trials_by_cell.items(), key=lambda item: item[0].label):
+        row, levels = [cell.label], runs.published(cell)
+        for dimension in dimensions:
+            mean = f"{mean_of(trials[dimension]):.4f}" if dimension in trials else ""
+            level = f" ({levels[dimension]:.4f})" if mean and dimension in levels else ""
+            row.append(mean + level)
+        rows.append(row)
     return markdown(["measured (published)", *(f"d = {d}" for d in dimensions)], rows)
 
 
-SOURCE = f"{runs.SCALING_LAWS}; {runs.DYNAMICS}"
-CLAIMS = (*GRID, LEARNED, *descent.CLAIMS, *SUMS)
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
-    SOURCE,
-    runs.plan,
-    runs.select,
-    CLAIMS,
-    panels,
-    runs.variant,
+    f"{runs.SCALING_LAWS}; {runs.DYNAMICS}",
+    (*GRID, LEARNED, *descent.CLAIMS, *SUMS),
+    runs=runs.planned,
+    records=[runs.GRID, *runs.SINGLE],
+    panels=picture,
+    variant=runs.variant,
     varied=runs.VARIED,
     table=table,
     control=UNTRAINED.by(optimisation="tasks.lr=1e-9", learned_embeddings="tasks.lr=1e-9"),

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.records.schema import RunRecord
 from core.statistics import deviation_of, mean_of
-from reproduce.claims.grammar import Records, Runs, any_of
+from reproduce.claims.grammar import Records, Runs
 from reproduce.claims.trials import finished
+from reproduce.experiment import OverSeeds
 from reproduce.published.numbers import published_numbers
-from reproduce.reproduction import Plan
 
 SCALING_LAWS = (
     "Cabannes, Dohmatob and Bietti 2024, Scaling laws for associative memories (arXiv 2310.02984)"
@@ -52,18 +52,16 @@ class Cell:
         name = f"{NAMES[self.optimiser]}{'+LN' if self.layer_norm else ''}"
         return f"{MODELS[self.model]}{name} lr {self.lr:g}, batch {self.batch}, n {self.samples}"
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Its words of the command line."""
-        return (
-            "tasks=optimisation",
-            f"models={self.model}",
-            f"models.layer_norm={str(self.layer_norm).lower()}",
-            f"tasks.optimiser={self.optimiser}",
-            f"tasks.lr={self.lr:g}",
-            f"tasks.batch={self.batch}",
-            f"tasks.samples={self.samples}",
-        )
+    def planned(self, **more: Any) -> OverSeeds:
+        """Its runs, each of which holds ten random seeds."""
+        settings = {
+            "models.layer_norm": self.layer_norm,
+            "tasks.optimiser": self.optimiser,
+            "tasks.lr": self.lr,
+            "tasks.batch": self.batch,
+            "tasks.samples": self.samples,
+        }
+        return OverSeeds("optimisation", [self.model], {**settings, **more})
 
     @property
     def runs(self) -> Runs:
@@ -115,33 +113,31 @@ NARROW, WIDE = (
     for width in (64, 128)
 )
 SINGLE = (PATHS, SCHEMES, LEARNED, NARROW, WIDE)  # measurements beside the grid
-TRANSFORMER = ("tasks=attention_descent", "models=two_layer_attention")
-OTHERS = (
-    *((f"tasks={kind.task}", f"models={kind.model}") for kind in SINGLE[:3]),
-    (*TRANSFORMER, "models.width=64"),
-    # W_O² alone is trained at the first width only.
-    (*TRANSFORMER, "models.width=128", "tasks.output_lrs=[]"),
-)
-LEARNED_WORDS: tuple[str, ...] = (f"tasks={LEARNED.task}", f"models={LEARNED.model}")
 # Ten trials each, whose weights leave 2.4 tokens a trial: an error of 0.033 is told from 0.05 by
 # some 500.
-LEARNED_SEEDS = {"laptop": 24}
-select = any_of(*(kind.has for kind in (GRID, *SINGLE)))
+LEARNED_SEEDS = {"smoke": 1, "laptop": 24, "gpu": 1, "paper": 1}
+ATTENTION = ("attention_descent", ["two_layer_attention"])
+OTHERS = (
+    OverSeeds("training_dynamics", ["matrix"]),
+    OverSeeds("weighting_schemes", ["matrix"]),
+    OverSeeds("learned_embeddings", ["learnable"], seeds=LEARNED_SEEDS),
+    OverSeeds(*ATTENTION, {"models.width": 64}),
+    # W_O² alone is trained at the first width only.
+    OverSeeds(*ATTENTION, {"models.width": 128, "tasks.output_lrs": []}),
+)
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Cells of the grid, whose records hold ten random seeds each, and the other measurements."""
-    single = (*SINGLE_SAMPLES.words, f"tasks.dimensions=[{SINGLE_DIMENSION[preset]}]")
-    words = (*(cell.words for cell in CELLS[preset]), single, *OTHERS)
-    count = {LEARNED_WORDS: LEARNED_SEEDS.get(preset, 1)}
-    runs = [(n, one) for one in words for n in range(seeds or count.get(one, 1))]
-    return Plan(tuple((*one, f"seed={n}") for n, one in sorted(runs, key=lambda run: run[0])))
+def planned(preset: str) -> list[OverSeeds]:
+    """Cells of the grid, and the other measurements."""
+    single = SINGLE_SAMPLES.planned(**{"tasks.dimensions": [SINGLE_DIMENSION[preset]]})
+    return [*(cell.planned() for cell in CELLS[preset]), single, *OTHERS]
 
 
 def variant(record: RunRecord) -> Cell | str:
     """Every cell of the grid is a setting of its own; the transformer is trained at two widths."""
-    own = (kind.label for kind in SINGLE if kind.has(record))
-    return cell_of(record) if GRID.has(record) else next(own, "")
+    if GRID.has(record):
+        return cell_of(record)
+    return "".join(runs.label for runs in SINGLE if runs.has(record))
 
 
 def cell_of(record: RunRecord) -> Cell:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 from core.statistics import SHARE, mean_interval, mean_of
 from reproduce.claims.claims import Claim
@@ -17,7 +18,6 @@ from reproduce.claims.grammar import (
     Rule,
     Runs,
     above,
-    any_of,
     difference,
     each,
     largest_of,
@@ -28,8 +28,8 @@ from reproduce.claims.observations import Sample
 from reproduce.claims.trials import fact, over_trials, pooled, sample, settled
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.drawing.traces import over_draws
+from reproduce.experiment import Experiment, OverSeeds
 from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Gradients as memories: what one gradient step stores"
 BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
@@ -64,7 +64,7 @@ def spread_law(tokens: int, dimension: int) -> float:
     return math.sqrt(tokens / dimension**2 + 2 / dimension)
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """Accuracy without noise, with noise, and from samples; spread of the scores."""
     noises, dimensions = listed(records, "noises"), listed(records, "dimensions")
     clean = (listed(records, "tokens"), dimensions)
@@ -83,17 +83,16 @@ def _accuracies(records: Records, title: str, form: str, lists: Sequence[Sequenc
     """Against the last of some lists; a line for each combination of the others."""
     *others, places = lists
     label, _, last = form.removesuffix(" = {}").rpartition(", ")
-    traces = [
-        over_draws(
-            label.format(*group),
-            {at: accuracies(records, form, *group, at) for at in places},
-            partial(mean_interval, kind=SHARE),
-            colour=COLOURS[others[-1].index(group[-1]) % len(COLOURS)],
-            line="dashed" if len(group) > 1 and group[0] != others[0][0] else "",
+    traces = []
+    for group in product(*others):
+        by_place = {place: accuracies(records, form, *group, place) for place in places}
+        look: dict[str, Any] = {"colour": COLOURS[others[-1].index(group[-1]) % len(COLOURS)]}
+        if len(group) > 1 and group[0] != others[0][0]:
+            look["line"] = "dashed"
+        trace = over_draws(
+            label.format(*group), by_place, partial(mean_interval, kind=SHARE), **look
         )
-        for group in product(*others)
-    ]
-    traces = [replace(trace, seeds={}) for trace in traces]  # a hundred trials
+        traces.append(replace(trace, seeds={}))  # a hundred trials
     x, y = Axis(last, scale="log2"), Axis("accuracy", limits=(0, 1.05))
     return Panel(title, x, y, traces, legend="best")
 
@@ -116,11 +115,7 @@ FEW, MANY = 8, 64  # noise vectors
 SAMPLES = (64, 256, 1024, 4096)
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """One measurement for each seed; five leave intervals that the noise can be judged by."""
-    words = ("tasks=gradient_memory", "models=matrix")
-    planned = seeds or (1 if preset == "smoke" else 5)
-    return Plan(runs=tuple((*words, f"seed={seed}") for seed in range(planned)))
+SEEDS = {"smoke": 1, "laptop": 5, "gpu": 5, "paper": 5}  # five tell what the noise does
 
 
 def accuracy(form: str, *key: int, tokens: int = SAMPLED_TOKENS) -> Drawn:
@@ -303,7 +298,12 @@ CLAIMS = (
     ),
 )
 
-SOURCE = f"{BIRTH}; {SLIDES}, gradient associative memories"
-REPRODUCTION = Reproduction(
-    TITLE, SOURCE, plan, any_of(RUNS.has), CLAIMS, panels, control=NOTHING_TRAINED
+EXPERIMENT = Experiment(
+    TITLE,
+    f"{BIRTH}; {SLIDES}, gradient associative memories",
+    CLAIMS,
+    runs=[OverSeeds("gradient_memory", ["matrix"], seeds=SEEDS)],
+    records=[RUNS],
+    panels=picture,
+    control=NOTHING_TRAINED,
 )

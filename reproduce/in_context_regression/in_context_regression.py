@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean
+from collections.abc import Callable
 
 from bench.config.config import group_file
 from reproduce.claims.claims import Claim
@@ -14,16 +14,16 @@ from reproduce.claims.grammar import (
     Rule,
     Runs,
     above,
-    any_of,
     once,
     provided,
     trained_for,
     within,
 )
-from reproduce.drawing.traces import curve_over_seeds, dots
+from reproduce.drawing.plots import Plot, RowOf, by_categories, curves, dots, names
+from reproduce.drawing.traces import summary
+from reproduce.experiment import Baselines, Experiment, OverSeeds, Sweep
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.plotting.panels import Axis, Trace
 
 TITLE = "In-context regression: linear functions learned from the pairs of one sequence"
 GARG = "Garg et al. 2022, What can transformers learn in-context? (arXiv 2208.01066)"
@@ -31,56 +31,49 @@ TASK, BY_MEMORIES = "in_context_regression", "in_context_regression_memories"
 COMPARED = {TASK: "sequence models", BY_MEMORIES: "memories, as they are"}
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep over the sequence models, every memory as it is, and the predictors."""
-    memories = group_file("tasks", BY_MEMORIES)["sweep"]["models"]
-    words = [(f"tasks={BY_MEMORIES}", f"models={name}") for name in memories]
-    runs = tuple((*one, f"seed={seed}") for one in words for seed in range(seeds or 3))
-    return Plan(runs, ((f"tasks={TASK}", "models=gpt2"),), ((f"tasks={TASK}",),))
-
-
 def of(model: str) -> Runs:
     """The runs of a sequence model or of a memory."""
     return Runs(label(model), model=model)
 
 
-def panels(records: Records) -> Picture:
-    """Error by pairs, of sequence models and of memories, and how far all are from ridge."""
-    x, y = Axis("pairs seen"), Axis("squared error", limits=(-0.03, 1.4))
-    by_pairs = [Panel(title, x, y, _curves(records, task)) for task, title in COMPARED.items()]
-    return Picture(TITLE, [Row(by_pairs), _distances(records)], width=13, legend="below")
+def runs_of(task: str, nearest_first: bool = False) -> Callable[[Records], list[Runs]]:
+    """Whatever was run on a task, by name or by its distance from ridge."""
+
+    def runs(records: Records) -> list[Runs]:
+        models = sorted({r.model for r in records if r.task == task and r.role != "baseline"})
+        by_name = list(map(of, models))
+        return (
+            sorted(by_name, key=lambda run: _distance(run, records)) if nearest_first else by_name
+        )
+
+    return runs
 
 
-def _distances(records: Records) -> Row:
-    """From ridge, of sequence models and of memories, the nearest above."""
-    panels = []
-    for task, title in COMPARED.items():
-        models = {r.model for r in records if r.task == task and r.role != "baseline"}
-        every = {model: of(model).of(records) for model in models}
-        every = dict(sorted(every.items(), key=lambda one: (_distance(one[1]), one[0])))
-        x = Axis(categories=[label(model) for model in every])
-        y = Axis("mean squared distance from ridge", limits=(-0.03, 1.05))
-        panels.append(Panel(title, x, y, dots(every, "from_ridge"), sideways=True))
-    tall = max(1.2, *(0.8 + 0.26 * len(panel.x.categories) for panel in panels))
-    return Row(panels, height=tall)
-
-
-def _distance(runs: Records) -> float:
+def _distance(runs: Runs, records: Records) -> float:
     """The mean over seeds; infinite where every run failed."""
-    found = [run.metrics["test"]["from_ridge"] for run in runs if run.outcome == "ok"]
-    return fmean(found) if found else math.inf
+    return summary(runs.finished(records), "from_ridge").mean or math.inf
 
 
-def _curves(records: Records, task: str) -> list[Trace]:
-    """Those of all models of a task, and of the predictors."""
-    runs = [record for record in records if record.task == task and record.role != "baseline"]
-    known = [(r.label, r.curves["error_by_pairs"]) for r in records if r.role == "baseline"]
-    lines = [Trace(n, one.x, one.y, role="theory", end=n, legend="") for n, one in known]
-    for name in sorted({run.model for run in runs}):
-        found = of(name).of(runs)
-        lines.append(curve_over_seeds(label(name), found, "error_by_pairs", colour=name))
-    return lines
+def _predictors(records: Records) -> list[Trace]:
+    """The errors of ridge and of gradient steps by pairs."""
+    traces = []
+    for record in records:
+        if record.role == "baseline":
+            curve, name = record.curves["error_by_pairs"], record.label
+            traces.append(Trace(name, curve.x, curve.y, role="theory", end=name, legend=""))
+    return traces
 
+
+PAIRS, ERROR = Axis("pairs seen"), Axis("squared error", limits=(-0.03, 1.4))
+DISTANCE = Axis("mean squared distance from ridge", limits=(-0.03, 1.05))
+BY_PAIRS, DISTANCES = [], []
+for task, title in COMPARED.items():
+    every, ordered = runs_of(task), runs_of(task, nearest_first=True)
+    series = [_predictors, curves("error_by_pairs", every)]
+    BY_PAIRS.append(Plot(title, PAIRS, ERROR, series))
+    DISTANCES.append(
+        Plot(title, names(ordered), DISTANCE, [dots("from_ridge", ordered)], sideways=True)
+    )
 
 END = Number("error at the end", "error_at_end")
 FROM_RIDGE = Number("distance from ridge", "from_ridge")
@@ -133,5 +126,14 @@ CLAIMS = (
     ),
 )
 
-SELECTED = any_of(lambda r: r.task in (TASK, BY_MEMORIES) and r.role not in ("trial", "control"))
-REPRODUCTION = Reproduction(TITLE, GARG, plan, SELECTED, CLAIMS, panels)
+EXPERIMENT = Experiment(
+    TITLE,
+    GARG,
+    CLAIMS,
+    sweeps=[Sweep(TASK)],
+    runs=[OverSeeds(BY_MEMORIES, group_file("tasks", BY_MEMORIES)["sweep"]["models"], seeds=3)],
+    baselines=[Baselines(TASK, ["gpt2"])],
+    records=[lambda r: r.task in COMPARED and r.role not in ("trial", "control")],
+    panels=[BY_PAIRS, RowOf(DISTANCES, height=by_categories)],
+    layout={"width": 13, "legend": "below"},
+)

@@ -8,18 +8,17 @@ is a fixed table of facts that training teaches.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import UNTRAINED, Control
+from reproduce.claims.controls import Control
 from reproduce.claims.grammar import (
     Number,
-    Records,
     Rule,
     Runs,
     above,
-    any_of,
     difference,
     once,
     provided,
@@ -27,10 +26,10 @@ from reproduce.claims.grammar import (
     trained_for,
     within,
 )
-from reproduce.drawing.traces import over_metrics, over_seeds
+from reproduce.drawing.plots import Plot, RowOf, by_metric, dots
+from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.plotting.panels import Axis, Trace
 
 TITLE = "Memory Mosaic v2 with and without its long-term memory"
 SOURCE = (
@@ -39,12 +38,12 @@ SOURCE = (
 )
 WITH, WITHOUT = "memory_mosaic_v2", "memory_mosaic_v2_without_long_term"
 WINDOW, WHOLE = 8, 32  # positions: a quarter of a sequence, and all of it
-DELAYS = ("models.delay=2", f"models.longest_delay={WINDOW}")  # of the long-term memory
+DELAYS = {"models.delay": 2, "models.longest_delay": WINDOW}  # of the long-term memory
 PAIRS = (2, 4, 8)
 FAR = PAIRS[-1]  # the more pairs, the more of them lie outside the window
-TASKS = {
-    "multi_query_recall": f"tasks.pairs=[{','.join(map(str, PAIRS))}]",
-    "mad": "tasks.synthetic=memorisation",
+TASKS: Mapping[str, Mapping[str, Any]] = {
+    "multi_query_recall": {"tasks.pairs": PAIRS},
+    "mad": {"tasks.synthetic": "memorisation"},
 }
 LOST = 0.3  # published: 0.33
 ALIKE = 0.02  # published: 0.002, of tasks that ask for far more
@@ -52,17 +51,8 @@ KNOWN = 0.9
 LONG = trained_for(400, "laptop")
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep over both for each task; and recall where the window is as long as a sequence."""
-    both = f"models=[{WITH},{WITHOUT}]"
-    cells = [(task, both, WINDOW) for task in TASKS]
-    cells.append(("multi_query_recall", f"models={WITHOUT}", WHOLE))
-    return Plan(
-        sweeps=tuple(
-            (f"tasks={task}", TASKS[task], models, f"models.window={window}", *DELAYS)
-            for task, models, window in cells
-        )
-    )
+def _sweep(task: str, window: int, *models: str) -> Sweep:
+    return Sweep(task, models, {**TASKS[task], "models.window": window, **DELAYS})
 
 
 def of(task: str, model: str, window: int = WINDOW) -> Runs:
@@ -89,29 +79,29 @@ FAR_PAIRS = Number(
     items=lambda record: int(setting(record, "tasks.test_size")),
 )
 FACTS = Number("accuracy on facts", "accuracy")
-select = any_of(*(runs.has for runs in (*RECALL.values(), REACHING, *KNOWLEDGE.values())))
 
 
-def panels(records: Records) -> Picture:
-    """Accuracy by the number of pairs, and on facts."""
-    guess = Trace("guess among the values", PAIRS, [1 / n for n in PAIRS], role="reference")
-    by_pairs = {n: f"accuracy/{n}" for n in PAIRS}
-    lines = [
-        over_metrics(runs.label, runs.of(records), by_pairs, colour=model)
-        for model, runs in RECALL.items()
-    ]
-    far: dict[str, Any] = {"colour": WITHOUT, "line": "dotted", "hollow": True}
-    lines.append(over_metrics(REACHING.label, REACHING.of(records), by_pairs, **far))
-    x = Axis("pairs in a sequence", "log2", ticks=PAIRS)
-    y = Axis("accuracy", limits=(-0.03, 1.05))
-    recall = Panel("recall", x, y, [guess, *lines])
-    facts = [
-        over_seeds(runs.label, {place: runs.of(records)}, "accuracy", mark="dots", colour=model)
-        for place, (model, runs) in enumerate(KNOWLEDGE.items())
-    ]
-    names = Axis(categories=["with it", "without"])
-    knowledge = Panel("facts learned in training", names, y, facts)
-    return Picture(TITLE, [Row([recall, knowledge], height=3)], legend="below")
+BY_PAIRS = {n: f"accuracy/{n}" for n in PAIRS}
+GUESS = Trace("guess among the values", PAIRS, [1 / n for n in PAIRS], role="reference")
+ACCURACY = Axis("accuracy", limits=(-0.03, 1.05))
+PANELS = (
+    Plot(
+        "recall",
+        Axis("pairs in a sequence", "log2", ticks=PAIRS),
+        ACCURACY,
+        [
+            GUESS,
+            by_metric(BY_PAIRS, [*RECALL.values()]),
+            by_metric(BY_PAIRS, [REACHING], line="dotted", hollow=True),
+        ],
+    ),
+    Plot(
+        "facts learned in training",
+        Axis(categories=["with it", "without"]),
+        ACCURACY,
+        [dots("accuracy", [*KNOWLEDGE.values()])],
+    ),
+)
 
 
 def _as_well(without: Runs) -> Rule:
@@ -147,15 +137,18 @@ CLAIMS = (
         ),
     ),
 )
-VARIED = ("tasks.pairs", "tasks.synthetic", "models.window")
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
     SOURCE,
-    plan,
-    select,
     CLAIMS,
-    panels,
-    lambda record: (record.task, setting(record, "models.window")),
-    varied=VARIED,
-    control=UNTRAINED,
+    sweeps=[
+        _sweep("multi_query_recall", WINDOW, WITH, WITHOUT),
+        _sweep("mad", WINDOW, WITH, WITHOUT),
+        _sweep("multi_query_recall", WHOLE, WITHOUT),  # its window is as long as a sequence
+    ],
+    records=[*RECALL.values(), REACHING, *KNOWLEDGE.values()],
+    panels=[RowOf(PANELS, height=3)],
+    layout={"legend": "below"},
+    variant=lambda record: (record.task, setting(record, "models.window")),
+    varied=("tasks.pairs", "tasks.synthetic", "models.window"),
 )

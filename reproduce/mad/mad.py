@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable
 from statistics import fmean
+from typing import Any
 
 from bench.config.groups import card, choices, entrants
 from bench.records.schema import RunRecord
 from core.errors import UserError
-from core.statistics import SHARE, Mean, mean_interval
+from core.statistics import SHARE, mean_interval
 from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import (
     Drawn,
@@ -20,7 +20,6 @@ from reproduce.claims.grammar import (
     Rule,
     Runs,
     above,
-    any_of,
     difference,
     each,
     once,
@@ -31,11 +30,12 @@ from reproduce.claims.grammar import (
 from reproduce.claims.presets import preset_settings
 from reproduce.claims.trials import sample
 from reproduce.drawing import tables
+from reproduce.drawing.plots import dots, names
 from reproduce.drawing.traces import over_seeds, published
+from reproduce.experiment import Experiment, Sweep
 from reproduce.long_term_memory.long_term_memory import KNOWLEDGE
 from reproduce.plotting import models
 from reproduce.plotting.panels import Axis, Panel, Picture, Row
-from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "MAD: six abilities of sequence models"
 SOURCE = (
@@ -62,43 +62,46 @@ LAPTOP = ("compression", "memorisation")
 LONG = ("gpu", "paper")
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep for each task, and at ``paper`` for each change of its sizes."""
-    models = entrants("mad", preset)
-    known = states_of_one_size()
-    shared = ",".join(name for name in models if name not in known)
-    own = (_normalised(name, *known[name], preset) for name in models if name in known)
-    groups = [(f"models=[{shared}]",), *own]
-    names = LAPTOP if preset == "laptop" else CHANGES
-    cells = [one for name in names for one in _cells(name, preset)]
-    return Plan(sweeps=tuple(("tasks=mad", *one, *group) for one in cells for group in groups))
+def sweeps(preset: str) -> list[Sweep]:
+    """A sweep for each task, and at ``paper`` for each change of its sizes. Models whose state has
+    a setting are swept apart, with the value that gives all of them states of one size."""
+    models, by_state = entrants("mad", preset), states_of_one_size()
+    groups: list[tuple[list[str], dict[str, Any]]] = [
+        ([m for m in models if m not in by_state], {})
+    ]
+    for model in models:
+        if model in by_state:
+            groups.append(([model], _of_one_size(model, *by_state[model], preset)))
+    planned = []
+    for name in LAPTOP if preset == "laptop" else CHANGES:
+        cells: list[dict[str, Any]] = [{}]
+        for key, values in CHANGES[name].items() if preset == "paper" else ():
+            cells += [{f"tasks.{key}": value} for value in values]
+        for cell in cells:
+            for group, settings in groups:
+                task = {"tasks.synthetic": name, **cell}
+                planned.append(Sweep("mad", group, {**task, **settings}))
+    return planned
 
 
 def states_of_one_size() -> dict[str, tuple[str, dict[int, int]]]:
     """Model -> the setting by which it keeps ``STATE`` numbers, and its values by width."""
-    cards = {name: card("models", name) for name in choices("models")}
-    return {name: next(iter(own[KEEPS].items())) for name, own in cards.items() if KEEPS in own}
+    setting_by_model = {}
+    for model in choices("models"):
+        sizes = card("models", model).get(KEEPS)
+        if sizes is not None:
+            setting_by_model[model] = next(iter(sizes.items()))
+    return setting_by_model
 
 
-def _normalised(model: str, key: str, values: dict[int, int], preset: str) -> tuple[str, ...]:
+def _of_one_size(model: str, key: str, values: dict[int, int], preset: str) -> dict[str, int]:
     width = preset_settings("mad", model, preset)["models"]["width"]
     if width not in values:
         raise UserError(
             f"models/{model}.yaml keeps {STATE:,} numbers by {key} at the widths "
             f"{', '.join(map(str, values))}, and MAD at {preset} has {width}: add it to {KEEPS}"
         )
-    return f"models={model}", f"models.{key}={values[width]}"
-
-
-def _cells(name: str, preset: str) -> list[tuple[str, ...]]:
-    changes = CHANGES[name] if preset == "paper" else {}
-    words = [(f"tasks.{key}={value}",) for key, values in changes.items() for value in values]
-    return [(f"tasks.synthetic={name}", *one) for one in [(), *words]]
-
-
-def variant(record: RunRecord) -> Hashable:
-    """The task of a record and its sizes."""
-    return tuple(setting(record, f"tasks.{key}") for key in ("synthetic", *SIZES))
+    return {f"models.{key}": values[width]}
 
 
 def of(name: str, model: str = "") -> Runs:
@@ -112,64 +115,69 @@ def of(name: str, model: str = "") -> Runs:
     return Runs(label, "mad", model, {"tasks.synthetic": name}, usual, "" if model else "uniform")
 
 
-def _names(records: Records) -> list[str]:
+def models_of(records: Records) -> list[str]:
+    """Whatever was run, and what has published scores."""
     return sorted({record.model for record in records if record.role == "final"} | {*PUBLISHED})
 
 
-def _run(records: Records) -> list[str]:
+def tasks_of(records: Records) -> list[str]:
     """The tasks that were run, in the order of the suite; all of them before any is."""
-    known = {setting(record, "tasks.synthetic") for record in records}
-    return [name for name in CHANGES if name in known or not known]
+    run = {setting(record, "tasks.synthetic") for record in records} or CHANGES.keys()
+    return [name for name in CHANGES if name in run]
 
 
 def _words(name: str) -> str:
     return name.replace("in_context", "in-context").replace("_", " ")
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """A panel for each task: every model, a guess, and the two published scores."""
-    run = _run(records)
-    found = [_panel(records, place, name) for place, name in enumerate(CHANGES) if name in run]
-    rows = [Row(some, height=3, shared=True) for some in (found[:3], found[3:]) if some]
+    panels = [_panel(records, name) for name in tasks_of(records)]
+    first_row = sum(name in tasks_of(records) for name in [*CHANGES][:3])
+    rows = []
+    for row in (panels[:first_row], panels[first_row:]):
+        if row:
+            rows.append(Row(row, height=3, shared=True))
     return Picture(TITLE, rows, width=11, legend="below")
 
 
-def _panel(records: Records, place: int, name: str) -> Panel:
-    known = _names(records)
-    runs = {models.label(model): (of(name, model), model) for model in known}
-    runs["a guess"] = of(name).but("a guess", model=()), "grey"
-    traces = [
-        over_seeds(label, {row: one.of(records)}, "accuracy", mark="dots", colour=colour)
-        for row, (label, (one, colour)) in enumerate(runs.items())
-    ]
+def _panel(records: Records, name: str) -> Panel:
+    models_shown = models_of(records)
+    rows = [of(name, model).but(models.label(model)) for model in models_shown]
+    guess = of(name).but("a guess", model=())
     whence = "published: mean over all settings of the suite"
-    scores = [(known.index(model), PUBLISHED[model][place]) for model in PUBLISHED]
-    traces.append(published(whence, scores, mark="dots", colour="grey", aside=1.5, legend=whence))
-    x, y = Axis(categories=[*runs]), Axis("accuracy", limits=(-0.03, 1.05))
+    scores = []
+    for model, by_task in PUBLISHED.items():
+        scores.append((models_shown.index(model), by_task[[*CHANGES].index(name)]))
+    traces = [
+        *dots("accuracy", rows)(records),
+        over_seeds(
+            guess.label, {len(rows): guess.of(records)}, "accuracy", mark="dots", colour="grey"
+        ),
+        published(whence, scores, mark="dots", colour="grey", aside=1.5, legend=whence),
+    ]
+    x = names([*rows, guess])(records)
+    y = Axis("accuracy", limits=(-0.03, 1.05))
     return Panel(_words(name), x, y, traces, sideways=True)
 
 
 def table(records: Records) -> str:
     """A row for each model: its state, a column for each task, and the mean over them."""
-    heads = ["model", "numbers kept in a layer", *map(_words, _run(records)), "mean"]
-    return tables.markdown(heads, (_row(records, model) for model in _names(records)))
+    heads = ["model", "numbers kept in a layer", *map(_words, tasks_of(records)), "mean"]
+    return tables.markdown(heads, (_row(records, model) for model in models_of(records)))
 
 
 def _row(records: Records, model: str) -> list[str]:
-    names = _run(records)
-    own = of(names[0], model).of(records)
-    layers = [(r.cost.state_bytes, r.config["models"].get("layers", 1)) for r in own]
-    kept = {held // 4 // count for held, count in layers if held is not None}
-    scores = [_score(records, model, name) for name in names]
-    known = [score.mean for score in scores if score.mean is not None]
-    mean = f"{fmean(known):.3f}" if len(known) == len(CHANGES) else "none"
-    known_state = f"{max(kept):,}" if kept else "unknown"
-    return [models.label(model), known_state, *map(tables.cell, scores), mean]
-
-
-def _score(records: Records, model: str, name: str) -> Mean:
-    """The mean over seeds of the scores of a task."""
-    return mean_interval(_scores(records, model, name), SHARE)
+    tasks = tasks_of(records)
+    sizes = set()
+    for record in of(tasks[0], model).of(records):
+        if record.cost.state_bytes is not None:
+            sizes.add(record.cost.state_bytes // 4 // record.config["models"].get("layers", 1))
+    scores = [mean_interval(_scores(records, model, name), SHARE) for name in tasks]
+    means = [score.mean for score in scores if score.mean is not None]
+    mean = f"{fmean(means):.3f}" if len(means) == len(CHANGES) else "none"
+    size = f"{max(sizes):,}" if sizes else "unknown"
+    return [models.label(model), size, *map(tables.cell, scores), mean]
 
 
 def _scores(records: Records, model: str, name: str) -> list[float]:
@@ -252,8 +260,6 @@ CLAIMS = (
         "scores are means over vocabularies of up to 8,192, which this preset does not run",
     ),
 )
-OF_STATE = sorted({f"models.{key}" for key, _ in states_of_one_size().values()})
-VARIED = ("tasks.synthetic", *(f"tasks.{key}" for key in SIZES), *OF_STATE)
 
 
 def _belongs(record: RunRecord) -> bool:
@@ -263,7 +269,16 @@ def _belongs(record: RunRecord) -> bool:
     return own and not any(runs.has(record) for runs in KNOWLEDGE.values())
 
 
-select = any_of(_belongs)
-REPRODUCTION = Reproduction(
-    TITLE, SOURCE, plan, select, CLAIMS, panels, variant, varied=VARIED, table=table
+VARIED = ["tasks.synthetic", *(f"tasks.{key}" for key in SIZES)]
+OF_STATE = sorted({f"models.{key}" for key, _ in states_of_one_size().values()})
+EXPERIMENT = Experiment(
+    TITLE,
+    SOURCE,
+    CLAIMS,
+    sweeps=sweeps,
+    records=[_belongs],
+    panels=picture,
+    variant=VARIED,
+    varied=(*VARIED, *OF_STATE),
+    table=table,
 )

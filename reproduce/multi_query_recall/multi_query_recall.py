@@ -3,12 +3,12 @@ written again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim, Closed
-from reproduce.claims.controls import UNTRAINED
 from reproduce.claims.grammar import (
     Measured,
     Number,
@@ -25,10 +25,10 @@ from reproduce.claims.grammar import (
 )
 from reproduce.claims.verdicts import REPRODUCED, UNDECIDED, Finding, no_runs
 from reproduce.drawing.traces import over_metrics, over_seeds
+from reproduce.experiment import Experiment
 from reproduce.multi_query_recall import runs
 from reproduce.multi_query_recall.runs import EASY, FORGETTING, LONG, PLAIN
 from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Reproduction
 
 TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927)"
@@ -43,87 +43,67 @@ BYTES = "bytes that a sequence keeps"
 ACCURACY = Axis("accuracy", limits=(-0.03, 1.05))
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """Four panels: accuracy by pairs, by size of the state; the same by pairs where keys are
     written again, and which value such keys get."""
-    plain = f"one layer, every key written once{_after(runs.of(records, PLAIN))}"
+    lengths = sorted(set(map(runs.steps, runs.of(records, PLAIN))))
+    plain = "one layer, every key written once"
+    if lengths:
+        plain = f"{plain}, after {'–'.join(map(str, lengths))} training steps"
     again = "some keys written twice: the latest value counts"
     above = [_by_pairs(records, PLAIN, plain), _by_state(records)]
     below = [_by_pairs(records, FORGETTING, again), _values(runs.of(records, FORGETTING))]
     return Picture(TITLE, [Row(above, height=3), Row(below, height=3)], legend="below")
 
 
-def _after(records: Records) -> str:
-    trained = sorted({runs.steps(record) for record in records})
-    return f", after {'–'.join(map(str, trained))} training steps" if trained else ""
-
-
 def _by_pairs(records: Records, cell: str, title: str) -> Panel:
-    shown = runs.of(records, cell)
-    numbers = runs.pairs(shown)
-    again = max((record.config["tasks"]["rewritten"] for record in shown), default=0)
-    guess = [1 / (number + again) for number in numbers]
+    """The accuracy of each model at the largest width; where keys are written once, also of those
+    that were trained for more steps."""
+    in_cell = runs.of(records, cell)
+    numbers = runs.pairs(in_cell)
+    rewritten = max((record.config["tasks"]["rewritten"] for record in in_cell), default=0)
+    guess = [1 / (number + rewritten) for number in numbers]
+    metrics = {number: f"accuracy/{number}" for number in numbers}
     traces = [Trace("guess among the values", numbers, guess, role="reference")]
-    traces += [
-        _of_pairs(runs.widest(records, cell, model), model, numbers)
-        for model in runs.models_of(shown)
-    ]
-    if cell == PLAIN:
-        traces += _longer(records, numbers)
+    for model in runs.models_of(in_cell):
+        widest = runs.widest(records, cell, model)
+        traces.append(over_metrics(runs.label(model), widest, metrics, colour=model))
+    for model in runs.COMPARED if cell == PLAIN else ():
+        if longer := runs.widest(records, LONG, model):
+            name = f"{runs.label(model)}, {max(map(runs.steps, longer)):,} steps"
+            look: dict[str, Any] = {"colour": model, "line": "dotted", "hollow": True}
+            traces.append(over_metrics(name, longer, metrics, **look))
     return Panel(title, Axis("pairs in a sequence", "log2", ticks=numbers), ACCURACY, traces)
 
 
-def _of_pairs(found: Records, model: str, numbers: Sequence[int]) -> Trace:
-    metrics = {n: f"accuracy/{n}" for n in numbers}
-    return over_metrics(runs.label(model), found, metrics, colour=model)
-
-
-def _longer(records: Records, numbers: Sequence[int]) -> list[Trace]:
-    """The lines of models that were trained for more steps than the others."""
-    found = {model: runs.widest(records, LONG, model) for model in runs.COMPARED}
-    return [
-        replace(
-            _of_pairs(longer, model, numbers),
-            name=f"{runs.label(model)}, {max(map(runs.steps, longer)):,} steps",
-            line="dotted",
-            hollow=True,
-        )
-        for model, longer in found.items()
-        if longer
-    ]
-
-
 def _by_state(records: Records) -> Panel:
+    """Accuracy at the most pairs against the bytes of the state, a line through the widths."""
     most = (runs.pairs(runs.of(records, PLAIN)) or [0])[-1]
-    title, x = f"{most} pairs, by size of the state (widths)", Axis(BYTES, scale="log")
-    models = runs.models_of(records)
-    return Panel(title, x, ACCURACY, [_of_state(records, model, most) for model in models])
-
-
-def _of_state(records: Records, model: str, most: int) -> Trace:
-    found = [runs.of(records, PLAIN, model, size) for size in runs.widths(records, PLAIN, model)]
-    by_state = {runs.state_of(one): one for one in found if runs.state_of(one)}
-    return over_seeds(runs.label(model), by_state, f"accuracy/{most}", colour=model)
+    traces = []
+    for model in runs.models_of(records):
+        by_state = {}
+        for width in runs.widths(records, PLAIN, model):
+            of_width = runs.of(records, PLAIN, model, width)
+            if runs.state_of(of_width):
+                by_state[runs.state_of(of_width)] = of_width
+        name = runs.label(model)
+        traces.append(over_seeds(name, by_state, f"accuracy/{most}", colour=model))
+    title = f"{most} pairs, by size of the state (widths)"
+    return Panel(title, Axis(BYTES, scale="log"), ACCURACY, traces)
 
 
 def _values(records: Records) -> Panel:
-    models = runs.models_of(records)
-    traces = [
-        over_seeds(
-            f"{runs.label(model)}, {says}",
-            {place: [record for record in records if record.model == model]},
-            name,
-            mark="dots",
-            colour=model,
-            marker=marker,
-            aside=1.6 * (shift - 1),
-            legend=says,
-        )
-        for place, model in enumerate(models)
-        for shift, (name, (marker, says)) in enumerate(ANSWERS.items())
-    ]
-    names = [runs.label(model).replace(" with a ", "\nwith a\n") for model in models]
-    return Panel("which value the keys get", x=Axis(categories=names), y=ACCURACY, traces=traces)
+    """Which value each model gives keys that were written once, and twice."""
+    models, traces = runs.models_of(records), []
+    for place, model in enumerate(models):
+        of_model = [record for record in records if record.model == model]
+        for shift, (metric, (marker, says)) in enumerate(ANSWERS.items()):
+            look: dict[str, Any] = {"mark": "dots", "colour": model, "marker": marker}
+            look |= {"aside": 1.6 * (shift - 1), "legend": says}
+            name = f"{runs.label(model)}, {says}"
+            traces.append(over_seeds(name, {place: of_model}, metric, **look))
+    labels = [runs.label(model).replace(" with a ", "\nwith a\n") for model in models]
+    return Panel("which value the keys get", Axis(categories=labels), ACCURACY, traces)
 
 
 # What is claimed
@@ -373,16 +353,13 @@ CLAIMS = (
     ),
 )
 
-SOURCE = f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, section 3"
-VARIED = ("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width")
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
-    SOURCE,
-    runs.plan,
-    runs.select,
+    f"{ZOOLOGY}, section 4 and figure 2; {MOSAICS}, section 3",
     CLAIMS,
-    panels,
-    runs.variant,
-    varied=VARIED,
-    control=UNTRAINED,
+    sweeps=runs.sweeps,
+    records=[runs.belongs],
+    panels=picture,
+    variant=runs.variant,
+    varied=("tasks.pairs", "tasks.rewritten", "tasks.protocol", "models.width"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from reproduce.claims.grammar import (
     Rule,
     Runs,
     above,
-    any_of,
     each,
     once,
     provided,
@@ -25,6 +24,7 @@ from reproduce.claims.grammar import (
 )
 from reproduce.drawing import tables
 from reproduce.drawing.traces import over_seeds, summary
+from reproduce.experiment import Experiment, Sweep
 from reproduce.multi_query_recall import runs
 from reproduce.multi_query_recall.multi_query_recall import (
     ALL_RIGHT,
@@ -34,7 +34,6 @@ from reproduce.multi_query_recall.multi_query_recall import (
 )
 from reproduce.multi_query_recall.runs import PLAIN, label
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Multi-query recall by the bytes that a sequence keeps"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927), figure 2"
@@ -60,31 +59,24 @@ NOT_RANKED = "not ranked: still improving, on an edge or untuned"
 PATIENT = ("h3", "hyena")
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """What figure multi_query_recall sweeps at several widths, and the two variants."""
-    sizes = runs.plain_cells(preset)
-    variants = [
-        (*words, f"models={model}", f"models.convolution={taps}")
-        for model, taps, asked in ((*SUM, sizes), (*ALONE, sizes[-1:]))
-        for words in asked
-    ]
-    narrowest = [
-        (
-            *(*sizes[0], f"models={model}", f"models.convolution={taps}"),
-            *(*runs.more_steps(runs.NARROW_STEPS, preset), f"sweep.data_seeds={DATA_SEEDS}"),
-        )
-        for model, taps in (RULE, SUM)
-        if preset in runs.NARROW_STEPS
-    ]
-    plain = runs.plain_sweeps(preset)
-    return Plan(sweeps=(*plain, *variants, *narrowest, *_patient_cells(preset)))
-
-
-def _patient_cells(preset: str) -> list[tuple[str, ...]]:
-    """The widest of those that need more steps than all others."""
-    own = f"models=[{','.join(PATIENT)}]"
-    widest = runs.plain_cells(preset)[-1]
-    return [(*widest, own, *runs.more_steps(runs.LONG_STEPS, preset))] * (preset in runs.LONG_STEPS)
+def sweeps(preset: str) -> list[Sweep]:
+    """What figure multi_query_recall sweeps at several widths, and the two variants; where rule and
+    sum are compared, and of those that need more steps than all others, trainings of more."""
+    narrowest, widest = runs.WIDTHS[preset][0], runs.WIDTHS[preset][-1]
+    cells = [(SUM, width) for width in runs.WIDTHS[preset]] + [(ALONE, widest)]
+    planned = runs.plain_sweeps(preset)
+    for (model, taps), width in cells:
+        cell = {**runs.plain(preset, width), "models.convolution": taps}
+        planned.append(Sweep(runs.TASK, [model], cell))
+    if preset in runs.NARROW_STEPS:
+        long = {**runs.of_length(runs.NARROW_STEPS[preset]), "sweep.data_seeds": DATA_SEEDS}
+        for model, taps in (RULE, SUM):
+            cell = {**runs.plain(preset, narrowest), "models.convolution": taps}
+            planned.append(Sweep(runs.TASK, [model], {**cell, **long}))
+    if preset in runs.LONG_STEPS:
+        cell = {**runs.plain(preset, widest), **runs.of_length(runs.LONG_STEPS[preset])}
+        planned.append(Sweep(runs.TASK, PATIENT, cell))
+    return planned
 
 
 def _of_plain_cells(record: RunRecord) -> bool:
@@ -118,17 +110,14 @@ def variant(record: RunRecord) -> tuple[int, int | None, bool]:
     return runs.width(record), setting(record, "models.convolution"), more
 
 
-def _asked(record: RunRecord) -> bool:
-    one = (record.model, setting(record, "models.convolution"))
-    return one in NAMES or record.model in contenders("multi_query_recall", record.preset)
-
-
-# Runs of every contender and of the variants, in the cells with several numbers of pairs.
-select = any_of(
-    lambda r: (
-        r.role not in ("trial", "baseline") and (cell(r) or longer(r) or patient(r)) and _asked(r)
-    )
-)
+def _belongs(record: RunRecord) -> bool:
+    """Whether it is of a model that takes part, or of a variant, in the cells with several numbers
+    of pairs."""
+    if record.role in ("trial", "baseline"):
+        return False
+    variant = (record.model, setting(record, "models.convolution"))
+    known = variant in NAMES or record.model in contenders(runs.TASK, record.preset)
+    return known and (cell(record) or longer(record) or patient(record))
 
 
 def of(
@@ -179,17 +168,26 @@ def kind(record: RunRecord) -> Kind:
     return Kind(record.model, taps if (record.model, taps) in NAMES else 0, steps)
 
 
-def panels(records: Records) -> Picture:
+def by_kind(records: Records) -> dict[Kind, dict[int, list[RunRecord]]]:
+    """The runs of each curve by width, from narrow to wide."""
+    groups: dict[Kind, dict[int, list[RunRecord]]] = {}
+    for record in sorted(records, key=lambda record: (kind(record), runs.width(record))):
+        by_width = groups.setdefault(kind(record), {})
+        by_width.setdefault(runs.width(record), []).append(record)
+    return groups
+
+
+def picture(records: Records) -> Picture:
     """One panel: accuracy at the most pairs against bytes, a line through the widths; hollow where
     no table ranks what was measured."""
-    pairs = most(records)
+    pairs, traces = most(records), []
+    for curve, by_width in by_kind(records).items():
+        traces += _curve(curve, by_width.values(), f"accuracy/{pairs}")
+    traces.sort(key=lambda trace: trace.legend == NOT_RANKED)  # last in the legend
     guess = [Remark("guess", y=1 / pairs)] if pairs else []
     x = Axis("bytes that a sequence keeps", scale="log")
     y = Axis("accuracy", limits=(-0.03, 1.05))
     title = f"{pairs} pairs, one layer, widths {', '.join(map(str, widths(records)))}"
-    every = sorted(set(map(kind, records)))
-    curves = [trace for one in every for trace in _curve(records, one, f"accuracy/{pairs}")]
-    traces = sorted(curves, key=lambda trace: trace.legend == NOT_RANKED)  # last in the legend
     panel = Panel(title, x, y, traces, guess)
     silent = ", ".join(_silent(records))
     note = f"not in the picture, since state_bytes does not say: {silent}" if silent else ""
@@ -198,57 +196,57 @@ def panels(records: Records) -> Picture:
 
 def _silent(records: Records) -> list[str]:
     """What does not say how much it keeps."""
-    every = sorted(set(map(kind, records)))
-    kept = {one: any(map(runs.state_of, _by_width(records, one).values())) for one in every}
-    return [one.name for one in every if not kept[one]]
+    silent = []
+    for curve, by_width in by_kind(records).items():
+        if not any(map(runs.state_of, by_width.values())):
+            silent.append(curve.name)
+    return silent
 
 
-def _by_width(records: Records, of_kind: Kind) -> dict[int, list[RunRecord]]:
-    own = [r for r in records if kind(r) == of_kind]
-    sizes = sorted(set(map(runs.width, own)))
-    return {size: [r for r in own if runs.width(r) == size] for size in sizes}
-
-
-def _curve(records: Records, of_kind: Kind, name: str) -> list[Trace]:
-    groups = _by_width(records, of_kind).values()
-    by_state = {bytes_: own for own in groups if (bytes_ := runs.state_of(own))}
-    lacking = {bytes_: own for bytes_, own in by_state.items() if _lacks(own)}
-    # A variant, or more steps, beside the model as it is.
-    line = "dotted" if of_kind.taps else "dashed" if of_kind.steps else ""
-    look: dict[str, Any] = {"colour": of_kind.model, **({"line": line} if line else {})}
-    traces = [over_seeds(of_kind.name, by_state, name, mark="both", **look)] if by_state else []
-    if lacking:
-        hollow: dict[str, Any] = {"mark": "dots", "hollow": True, "legend": NOT_RANKED}
-        traces.append(over_seeds(f"{of_kind.name}, {NOT_RANKED}", lacking, name, **hollow, **look))
+def _curve(curve: Kind, groups: Iterable[Records], metric: str) -> list[Trace]:
+    """Accuracy against bytes; and, hollow, of the widths that no table ranks."""
+    by_state, unranked = {}, {}
+    for group in groups:
+        if size := runs.state_of(group):
+            by_state[size] = group
+            if _lacks(group):
+                unranked[size] = group
+    look: dict[str, Any] = {"colour": curve.model}
+    if curve.taps or curve.steps:  # a variant, or more steps, beside the model as it is
+        look["line"] = "dotted" if curve.taps else "dashed"
+    traces = []
+    if by_state:
+        traces.append(over_seeds(curve.name, by_state, metric, **look))
+    if unranked:
+        look |= {"mark": "dots", "hollow": True, "legend": NOT_RANKED}
+        traces.append(over_seeds(f"{curve.name}, {NOT_RANKED}", unranked, metric, **look))
     return traces
 
 
-def _lacks(own: Records) -> list[str]:
+def _lacks(group: Records) -> list[str]:
     """Why no table ranks the runs of one setting; nothing at smoke, which tunes nothing."""
-    words = [mark.word for mark in marks(own) if mark.word != TUNED]
-    return [] if own[0].preset == "smoke" else list(dict.fromkeys(words))
+    words = [mark.word for mark in marks(group) if mark.word != TUNED]
+    return [] if group[0].preset == "smoke" else list(dict.fromkeys(words))
 
 
 def table(records: Records) -> str:
     """Accuracy, bytes and marks of each model at each width."""
-    sizes, name = widths(records), f"accuracy/{most(records)}"
-    lines = [
-        "| model | " + " | ".join(f"width {size}" for size in sizes) + " |",
-        "|---|" + "---|" * len(sizes),
-    ]
-    for one in sorted(set(map(kind, records))):
-        groups = _by_width(records, one)
-        cells = [_cell(groups[size], name) if size in groups else "" for size in sizes]
-        lines.append(f"| {one.name} | {' | '.join(cells)} |")
+    sizes, metric, rows = widths(records), f"accuracy/{most(records)}", []
+    for curve, by_width in by_kind(records).items():
+        cells = [_cell(by_width[size], metric) if size in by_width else "" for size in sizes]
+        rows.append([curve.name, *cells])
+    text = tables.markdown(["model", *(f"width {size}" for size in sizes)], rows)
     if silent := _silent(records):
-        lines += ["", f"Not in the picture, since `state_bytes` does not say: {', '.join(silent)}."]
-    return "\n".join(lines)
+        text += f"\nNot in the picture, since `state_bytes` does not say: {', '.join(silent)}."
+    return text
 
 
-def _cell(own: Records, name: str) -> str:
-    found, kept = summary(own, name), runs.state_of(own)
-    says = [f"{kept:,} bytes" if kept else "bytes unknown", *_lacks(own)]
-    return tables.cell(found) if found.mean is None else f"{found.mean:.3f} ({', '.join(says)})"
+def _cell(group: Records, metric: str) -> str:
+    accuracy, size = summary(group, metric), runs.state_of(group)
+    if accuracy.mean is None:
+        return tables.cell(accuracy)
+    says = [f"{size:,} bytes" if size else "bytes unknown", *_lacks(group)]
+    return f"{accuracy.mean:.3f} ({', '.join(says)})"
 
 
 def _accuracy(records: Records, found: Runs) -> Number:
@@ -374,14 +372,14 @@ CLAIMS = (
         source=MECHANISMS,
     ),
 )
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
     f"{ZOOLOGY}; {DELTA}; {MECHANISMS}; {KIMI}",
-    plan,
-    select,
     CLAIMS,
-    panels,
-    variant,
+    sweeps=sweeps,
+    records=[_belongs],
+    panels=picture,
+    variant=variant,
     varied=("tasks.pairs", "models.width", "models.convolution"),
     table=table,
 )

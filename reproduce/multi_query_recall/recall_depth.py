@@ -6,19 +6,17 @@ from reproduce.claims.claims import Claim
 from reproduce.claims.controls import Control
 from reproduce.claims.grammar import (
     Number,
-    Records,
     Rule,
     Runs,
-    any_of,
     once,
     provided,
     setting,
     trained_for,
     within,
 )
-from reproduce.drawing.traces import over_seeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Row
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.drawing.plots import Plot, names, points
+from reproduce.experiment import Experiment, Sweep
+from reproduce.plotting.panels import Axis
 
 TITLE = "Multi-query recall: one layer of attention against two"
 SOURCE = (
@@ -27,8 +25,8 @@ SOURCE = (
     "Sanford, Hsu and Telgarsky 2024, One-layer transformers fail to solve the induction heads task"
 )
 NAMES = {1: "attention, 1 layer", 2: "attention, 2 layers"}
-PAIRS, STEPS = 4, 1600
-WORDS = ("tasks=multi_query_recall", "models=gpt2", f"tasks.pairs=[{PAIRS}]")
+PAIRS = 4
+LONGER = {"laptop": {"training.steps": 1600, "training.validate_every": 160}}  # than its preset
 
 
 def _runs(layers: int) -> Runs:
@@ -39,21 +37,6 @@ def _runs(layers: int) -> Runs:
 
 ONE, TWO = map(_runs, NAMES)
 ACCURACY = Number("accuracy", "accuracy", items=lambda r: int(setting(r, "tasks.test_size")))
-
-
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Sweeps of both depths at four pairs; at ``laptop`` for longer than its preset."""
-    longer = (f"training.steps={STEPS}", f"training.validate_every={STEPS // 10}")
-    own = longer if preset == "laptop" else ()
-    return Plan(sweeps=tuple((*WORDS, f"models.layers={layers}", *own) for layers in NAMES))
-
-
-def panels(records: Records) -> Picture:
-    """Accuracy of each seed."""
-    found = {place: runs.of(records) for place, runs in enumerate((ONE, TWO))}
-    x, y = Axis(categories=list(NAMES.values())), Axis("accuracy", limits=(0, 1.05))
-    dots = [over_seeds("accuracy", found, "accuracy", mark="dots")]
-    return Picture(TITLE, [Row([Panel(f"{PAIRS} pairs", x, y, dots)])])
 
 
 LONG = trained_for(400, "laptop")
@@ -78,7 +61,22 @@ CLAIMS = (
         ranks=lambda records: [TWO],
     ),
 )
-select = any_of(ONE.has, TWO.has)
-depth = lambda record: setting(record, "models.layers")  # noqa: E731
-VARIED = ("models.layers", "tasks.pairs")
-REPRODUCTION = Reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels, depth, varied=VARIED)
+ACCURACIES = Plot(
+    f"{PAIRS} pairs",
+    names([ONE, TWO]),
+    Axis("accuracy", limits=(0, 1.05)),
+    [points("accuracy", {0: ONE, 1: TWO}, "accuracy", mark="dots")],
+)
+EXPERIMENT = Experiment(
+    TITLE,
+    SOURCE,
+    CLAIMS,
+    sweeps=[
+        Sweep("multi_query_recall", ["gpt2"], {"tasks.pairs": [PAIRS], "models.layers": n}, LONGER)
+        for n in NAMES
+    ],
+    records=[ONE, TWO],
+    panels=[[ACCURACIES]],
+    variant=["models.layers"],
+    varied=("models.layers", "tasks.pairs"),
+)

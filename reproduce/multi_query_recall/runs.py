@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
+from typing import Any
 
 from bench.config.groups import choices, contenders, entrants
 from bench.records.schema import RunRecord
-from reproduce.claims.grammar import Records, any_of
+from reproduce.claims.grammar import Records
 from reproduce.claims.observations import latest
 from reproduce.claims.presets import preset_settings
+from reproduce.experiment import Sweep
 from reproduce.plotting import models
-from reproduce.reproduction import Plan
 
 # What a model is called here, where one layer of it stands for a kind of memory.
+TASK = "multi_query_recall"
 LABELS = {
     "memory_mosaic": "memory units",
     "conv_attention": "attention with a short convolution",
@@ -40,79 +42,71 @@ LONGER = {
 GATED, GATED_SEEDS = ("kda", "gated_delta_net"), {"laptop": 72}
 # Of the two models that recall_by_state compares where they are narrowest, and learn slowly.
 NARROW_STEPS = {"laptop": 9600}
-PAIRS = {"smoke": (2, 4, 8), "laptop": (2, 4, 8)}
 MORE_PAIRS = (4, 8, 16, 32, 64)
+PAIRS = {"smoke": (2, 4, 8), "laptop": (2, 4, 8), "gpu": MORE_PAIRS, "paper": MORE_PAIRS}
 # What leaves room in a sequence for keys that are written again.
-PAIRS_OF_FORGETTING = {"smoke": (2, 4, 6), "laptop": (2, 4, 6)}
-MORE_PAIRS_OF_FORGETTING = (4, 8, 16, 32)
+FEWER_PAIRS = (4, 8, 16, 32)
+PAIRS_OF_FORGETTING = {
+    "smoke": (2, 4, 6),
+    "laptop": (2, 4, 6),
+    "gpu": FEWER_PAIRS,
+    "paper": FEWER_PAIRS,
+}
 REWRITTEN = 2
 WIDTHS = {"smoke": (32,), "laptop": (16, 32, 64), "gpu": (64, 128, 256), "paper": (64, 128, 256)}
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Sweeps: the easy cell of the two models that claims name; every contender at several numbers
-    of pairs and several widths, and at the largest width with keys that are written again; and more
-    steps for those that need them, at the smallest and the largest width."""
-    task = "tasks=multi_query_recall"
-    easy = (task, "tasks.protocol=easy", "models.layers=1")
-    few = (f"training.steps={MEMORY_STEPS}", f"training.validate_every={MEMORY_STEPS // 10}")
-    memory = () if preset == "smoke" else few
-    again = (
-        f"tasks.pairs={_list(PAIRS_OF_FORGETTING.get(preset, MORE_PAIRS_OF_FORGETTING))}",
-        f"tasks.rewritten={REWRITTEN}",
-    )
-    return Plan(
-        sweeps=(
-            (*easy, "models=memory_mosaic", *memory),
-            (*easy, "models=conv_attention"),
-            *plain_sweeps(preset),
-            *long_cells(preset),
-            (task, *again, f"models.width={WIDTHS[preset][-1]}"),
-        )
-    )
-
-
-def plain_cells(preset: str) -> list[tuple[str, ...]]:
-    """One for each width, where every key is written once."""
-    pairs = f"tasks.pairs={_list(PAIRS.get(preset, MORE_PAIRS))}"
-    sizes = WIDTHS[preset]
-    return [("tasks=multi_query_recall", pairs, f"models.width={width}") for width in sizes]
-
-
-def plain_sweeps(preset: str) -> list[tuple[str, ...]]:
-    """Sweeps over every contender, one for each width; apart from it those of the narrowest that
-    get more data. A search of a few data beside it may come to another setting."""
-    narrow, *others = plain_cells(preset)
-    if preset not in GATED_SEEDS:
-        return [narrow, *others]
-    left = [name for name in entrants("multi_query_recall", preset) if name not in GATED]
-    apart = (*narrow, f"models={_list(GATED)}", f"sweep.data_seeds={GATED_SEEDS[preset]}")
-    return [(*narrow, f"models={_list(left)}"), apart, *others]
-
-
-def long_cells(preset: str) -> list[tuple[str, ...]]:
-    """Some of them with more steps, of the models that need these."""
-    cells = dict(zip(WIDTHS[preset], plain_cells(preset), strict=True))
+def sweeps(preset: str) -> list[Sweep]:
+    """The easy cell of the two models that claims name; every model that takes part at several
+    numbers of pairs and several widths, and at the largest width with keys that are written again;
+    and more steps for those that need them, at the smallest and the largest width."""
+    easy = {"tasks.protocol": "easy", "models.layers": 1}
+    few_steps = {} if preset == "smoke" else of_length(MEMORY_STEPS, validations=10)
+    rewritten = {"tasks.pairs": PAIRS_OF_FORGETTING[preset], "tasks.rewritten": REWRITTEN}
     return [
-        (*cells[size], f"models={_list(models)}", *more_steps({preset: number}, preset))
-        for size, of in LONGER.get(preset, {}).items()
-        for number, models in _by_steps(of).items()
+        Sweep(TASK, ["memory_mosaic"], {**easy, **few_steps}),
+        Sweep(TASK, ["conv_attention"], easy),
+        *plain_sweeps(preset),
+        *long_sweeps(preset),
+        Sweep(TASK, (), {**rewritten, "models.width": WIDTHS[preset][-1]}),
     ]
 
 
-def _by_steps(of: Mapping[str, int]) -> dict[int, list[str]]:
-    return {number: [m for m in of if of[m] == number] for number in sorted(set(of.values()))}
+def plain(preset: str, width: int) -> dict[str, Any]:
+    """The cell in which every key is written once, at one width."""
+    return {"tasks.pairs": PAIRS[preset], "models.width": width}
+
+
+def of_length(steps: int, validations: int = 20) -> dict[str, int]:
+    """A training of so many steps, validated so often."""
+    return {"training.steps": steps, "training.validate_every": steps // validations}
+
+
+def plain_sweeps(preset: str) -> list[Sweep]:
+    """Sweeps over all that take part, one for each width; apart from it those of the narrowest that
+    get more data. A search of a few data beside it may come to another setting."""
+    narrow, *wider = (plain(preset, width) for width in WIDTHS[preset])
+    planned = [Sweep(TASK, (), narrow)]
+    if preset in GATED_SEEDS:
+        others = [name for name in entrants(TASK, preset) if name not in GATED]
+        more_data = {"sweep.data_seeds": GATED_SEEDS[preset]}
+        planned = [Sweep(TASK, others, narrow), Sweep(TASK, GATED, {**narrow, **more_data})]
+    return planned + [Sweep(TASK, (), cell) for cell in wider]
+
+
+def long_sweeps(preset: str) -> list[Sweep]:
+    """The same cells with more steps, of the models that need these."""
+    planned = []
+    for width, steps_by_model in LONGER.get(preset, {}).items():
+        for count in sorted(set(steps_by_model.values())):
+            models = [model for model, steps in steps_by_model.items() if steps == count]
+            planned.append(Sweep(TASK, models, {**plain(preset, width), **of_length(count)}))
+    return planned
 
 
 def long_steps(preset: str, model: str, of_width: int) -> int | None:
     """How many steps the longer trainings of a model have at a width; none where it has none."""
     return LONGER.get(preset, {}).get(of_width, {}).get(model)
-
-
-def more_steps(of: Mapping[str, int], preset: str) -> tuple[str, ...]:
-    """The words for as many steps as a preset has there; none where it has none."""
-    steps = of.get(preset)
-    return (f"training.steps={steps}", f"training.validate_every={steps // 20}") if steps else ()
 
 
 def models_of(records: Records) -> tuple[str, ...]:
@@ -123,13 +117,6 @@ def models_of(records: Records) -> tuple[str, ...]:
 def label(model: str) -> str:
     """What a model is called here."""
     return LABELS.get(model) or models.label(model)
-
-
-def _list(numbers: Sequence[int | str]) -> str:
-    return f"[{','.join(map(str, numbers))}]"
-
-
-select = any_of(lambda r: r.role not in ("trial", "baseline") and kind(r) is not None)
 
 
 def kind(record: RunRecord) -> str | None:
@@ -149,6 +136,11 @@ def kind(record: RunRecord) -> str | None:
     if steps(record) == long_steps(record.preset, record.model, width(record)):
         return LONG
     return None if more_than_plain(record) else PLAIN
+
+
+def belongs(record: RunRecord) -> bool:
+    """Whether a run is in one of the cells."""
+    return record.role not in ("trial", "baseline") and kind(record) is not None
 
 
 def more_than_plain(record: RunRecord) -> bool:

@@ -15,12 +15,12 @@ from core.errors import OK, UserError, nearest
 from core.files import write_atomically
 from core.places import absolute, shown
 from core.words import word as quoted_word
+from reproduce.experiment import Experiment
 from reproduce.planning.console import print_plan
 from reproduce.planning.experiments import experiments
 from reproduce.planning.page import page_of
 from reproduce.planning.survey import Survey, in_order
 from reproduce.planning.work import work
-from reproduce.reproduction import Reproduction
 from reproduce.request import task_keys
 
 LARGEST_HOURS = 24.0 * 366
@@ -43,7 +43,7 @@ class Asked:
     page: Path | None = None
 
     @classmethod
-    def read(cls, words: Sequence[str], known: Mapping[str, Reproduction]) -> Asked:
+    def read(cls, words: Sequence[str], known: Mapping[str, Experiment]) -> Asked:
         """Check every word.
 
         Raises:
@@ -79,7 +79,7 @@ class Asked:
         asked = (preset, hours, workers, figures, store, dry_run, storage, others)
         return cls(*asked, device_like, None if page is None else absolute(str(page)))
 
-    def words(self, known: Mapping[str, Reproduction]) -> dict[str, list[str]]:
+    def words(self, known: Mapping[str, Experiment]) -> dict[str, list[str]]:
         """For each figure the words of ``python -m reproduce``.
 
         Raises:
@@ -103,7 +103,7 @@ class Asked:
 OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like", "page")
 
 
-def main(words: Sequence[str], reproductions: Mapping[str, Reproduction]) -> int:
+def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     """Exit code 0 when all is there or time is over, 1 if something could not be run."""
     asked = Asked.read(words, reproductions)
     of = {name: reproductions[name] for name in asked.figures}
@@ -140,7 +140,7 @@ def _without_collector() -> Iterator[None]:
         gc.enable()
 
 
-def _figures(value: object, known: Mapping[str, Reproduction]) -> tuple[str, ...]:
+def _figures(value: object, known: Mapping[str, Experiment]) -> tuple[str, ...]:
     names = [str(name) for name in value] if isinstance(value, list) else [str(value)]
     for name in names:
         if name not in known:

@@ -8,8 +8,8 @@ from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim, ClaimResult
 from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import Finding
+from reproduce.experiment import Experiment
 from reproduce.planned import PlannedRun
-from reproduce.reproduction import Reproduction
 
 LAST = "9999-12-31T00:00:00+00:00"  # of several runs with one seed the last one counts
 NOTHING: dict[str, object] = {
@@ -22,7 +22,7 @@ NOTHING: dict[str, object] = {
 
 
 def reads(
-    result: ClaimResult, reproduction: Reproduction, judged: Records, missing: Iterable[PlannedRun]
+    result: ClaimResult, reproduction: Experiment, judged: Records, missing: Iterable[PlannedRun]
 ) -> bool:
     """Whether a claim says something else where each of some runs has failed. A run that could not
     even do harm is none of its rows: a figure shows more models than its claims ask about.
@@ -38,7 +38,7 @@ def reads(
 
 def reads_more(
     claim: Claim,
-    reproduction: Reproduction,
+    reproduction: Experiment,
     judged: Records,
     runs: Iterable[PlannedRun],
     old: Iterable[PlannedRun],

@@ -21,11 +21,11 @@ from reproduce.claims.claims import Claim, ClaimResult, Closed
 from reproduce.claims.controls import is_twin, without_twins
 from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.experiment import Experiment
 from reproduce.obtaining import refuse_two_settings
 from reproduce.planned import PlannedRun, missing, planned
 from reproduce.planning.cost import Cost, Speeds
 from reproduce.planning.reading import chosen_by, reads
-from reproduce.reproduction import Reproduction
 from reproduce.request import Request
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # each larger than the one before
@@ -81,7 +81,7 @@ class Review:
     """
 
     figure: str
-    reproduction: Reproduction
+    reproduction: Experiment
     request: Request
     results: tuple[ClaimResult, ...]
     runs: tuple[PlannedRun, ...]
@@ -155,7 +155,7 @@ class Survey:
 
     def __init__(
         self,
-        reproductions: Mapping[str, Reproduction],
+        reproductions: Mapping[str, Experiment],
         words: Mapping[str, Sequence[str]],
         preset: str,
         store: Path,
@@ -191,7 +191,7 @@ class Survey:
             results = _judged(reproduction, judged)
         return Review(name, reproduction, request, results, runs, judged, note, decided)
 
-    def _draws_on_local(self, reproduction: Reproduction) -> bool:
+    def _draws_on_local(self, reproduction: Experiment) -> bool:
         """Whether a record of the store belongs to it, beside those that are committed or in the
         place of one."""
         own = set(map(id, self.shelf.local))
@@ -199,7 +199,7 @@ class Survey:
         return bool(own) and any(id(one) in own for one in _chosen(reproduction, every))
 
     def _with_local(
-        self, reproduction: Reproduction, runs: Sequence[PlannedRun], changed: bool
+        self, reproduction: Experiment, runs: Sequence[PlannedRun], changed: bool
     ) -> tuple[Records, str]:
         """What is committed and what the store has of the plan, any seed of it; and why only the
         plan's runs, where they do not fit what is committed.
@@ -214,7 +214,7 @@ class Survey:
             return _chosen(reproduction, one_of_each(of_plan)), ""
         both = one_of_each([*self.shelf.committed, *of_plan])
         try:
-            refuse_two_settings(reproduction.select(without_twins(both)), reproduction.variant)
+            refuse_two_settings(reproduction.select(without_twins(both)), reproduction.variant_of)
         except UserError as error:
             return _chosen(reproduction, one_of_each(of_plan)), str(error)
         return _chosen(reproduction, both), ""
@@ -303,13 +303,13 @@ def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
     return steps
 
 
-def _chosen(reproduction: Reproduction, records: Records) -> Records:
+def _chosen(reproduction: Experiment, records: Records) -> Records:
     """Those of some records that belong to a reproduction, and the twins of its controls."""
     found = reproduction.select(without_twins(records))
     return [*found, *reproduction.control.twins(found, filter(is_twin, records))]
 
 
-def _judged(reproduction: Reproduction, chosen: Records) -> tuple[ClaimResult, ...]:
+def _judged(reproduction: Experiment, chosen: Records) -> tuple[ClaimResult, ...]:
     return tuple(claim.judge(chosen) for claim in reproduction.claims)
 
 

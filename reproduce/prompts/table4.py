@@ -61,4 +61,4 @@ CLAIMS = (
     ),
 )
 DEPTHS = {False: tables.PUBLISHED_DEEP}
-REPRODUCTION = tables.reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, check=several_blocks)
+EXPERIMENT = tables.experiment(TITLE, SOURCE, DEPTHS, CLAIMS, check=several_blocks)

@@ -52,4 +52,4 @@ CLAIMS = (
     ),
 )
 DEPTHS = {True: tables.PUBLISHED_ONE_BLOCK, False: tables.PUBLISHED_DEEP}
-REPRODUCTION = tables.reproduction(TITLE, SOURCE, DEPTHS, CLAIMS, varied=("models.layers",))
+EXPERIMENT = tables.experiment(TITLE, SOURCE, DEPTHS, CLAIMS, varied=("models.layers",))

@@ -7,10 +7,12 @@ of the check were chosen with these in view, so they say what it can see, not ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from bench.records.schema import RunRecord
 from core import escaping
@@ -21,9 +23,9 @@ from reproduce.claims.observations import Sample
 from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import over_seeds, published
+from reproduce.experiment import Baselines, Experiment
 from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, LABELS
 
@@ -47,21 +49,15 @@ BY_US = "counted by this project's check, not by the paper"
 OTHER_STORIES = Runs("sentences of other stories", TASK, baseline="another story")
 
 
-def plan(one_block: bool, preset: str, seeds: int | None) -> Plan:
-    """Both models over seeds at the depth of the preset, or the published one; before them those
-    of one block where they are wanted; and what chance gives."""
-    deep = (f"models.layers={PUBLISHED_LAYERS}",) if preset == "paper" else ()
-    depths = [("models.layers=1",), deep] if one_block else [deep]
-    found = language.plan_of(preset, seeds, MODELS, [(f"tasks={TASK}", *one) for one in depths])
-    return replace(found, baselines=((f"tasks={TASK}", f"models={GPT2}"),))
-
-
 def select(one_block: bool, records: Records) -> list[RunRecord]:
     """Runs of the two models, perhaps with those of one block, and the predictors without
     training."""
-    own = [r for r in records if r.task == TASK and (r.role == "baseline" or r.model in MODELS)]
-    shown = [r for r in own if one_block or not is_shallow(r)]
-    return language.of_one_corpus(language.tuned(shown))
+    compared = []
+    for record in records:
+        known = record.role == "baseline" or record.model in MODELS
+        if record.task == TASK and known and (one_block or not is_shallow(record)):
+            compared.append(record)
+    return language.of_one_corpus(language.tuned(compared))
 
 
 def is_shallow(record: RunRecord) -> bool:
@@ -105,54 +101,62 @@ CHECK = (
 )
 
 
-def reproduction(
+def experiment(
     title: str, source: str, depths: Mapping[bool, Counts], claims: Iterable[Claim], **others: Any
-) -> Reproduction:
+) -> Experiment:
     """A table of these depths (whether it is a single block), the first of them in full."""
     shallow, counts = next(iter(depths.items()))
-    return language.reproduction(
+    one_block = True in depths
+
+    def cells(preset: str) -> list[tuple[Sequence[str], dict[str, Any]]]:
+        deep = {"models.layers": PUBLISHED_LAYERS} if preset == "paper" else {}
+        planned = [(MODELS, {"models.layers": 1})] if one_block else []
+        return [*planned, (MODELS, deep)]
+
+    return language.experiment(
         title,
         source,
-        partial(plan, True in depths),
-        partial(select, True in depths),
         claims,
-        partial(panels, title=title, depths=depths),
+        baselines=[Baselines(TASK, [GPT2])],
+        records=partial(select, one_block),
+        panels=partial(picture, title=title, depths=depths),
         variant=is_shallow,
         table=partial(table, shallow=shallow, counts=counts),
+        **language.trainings(TASK, cells),
         **others,
     )
 
 
-def panels(records: Records, title: str, depths: Mapping[bool, Counts]) -> Picture:
+def picture(records: Records, title: str, depths: Mapping[bool, Counts]) -> Picture:
     """Shares by group and model: one panel for each depth (whether it is a single block)."""
-    found = [_panel(records, shallow, counts) for shallow, counts in depths.items()]
+    panels = [_panel(records, shallow, counts) for shallow, counts in depths.items()]
     width = 5.4 * len(depths) + 0.4
-    return Picture(title, [Row(found, shared=True)], width, legend="below", columns=2)
+    return Picture(title, [Row(panels, shared=True)], width, legend="below", columns=2)
 
 
 def _panel(records: Records, shallow: bool, counts: Counts) -> Panel:
-    by_model = {model: of(model, shallow).of(records) for model in MODELS}
-    runs = [run for found in by_model.values() for run in found]
-    depths = sorted({setting(run, "models.layers") for run in runs})
-    here = " and ".join(map(_blocks, depths)) or "no runs"
+    """Shares of both models, published ones beside them, and of sentences of other stories."""
+    depths: set[int] = set()
     traces = [_shares(OTHER_STORIES.label, OTHER_STORIES.of(records), role="reference")]
-    for aside, (model, found) in zip((-2, 1), by_model.items(), strict=True):
-        name, legend = LABELS[model], f"{LABELS[model]} (95 %, seeds and prompts)"
-        traces.append(_shares(name, found, colour=model, aside=aside, legend=legend))
-        both = zip(_with_all(counts[model]), SIZES.values(), strict=True)
-        shares = [count / size for count, size in both]
+    for aside, model in zip((-2, 1), MODELS, strict=True):
+        name, runs = LABELS[model], of(model, shallow).of(records)
+        depths |= {setting(run, "models.layers") for run in runs}
+        legend = f"{name} (95 %, seeds and prompts)"
+        traces.append(_shares(name, runs, colour=model, aside=aside, legend=legend))
+        shares = np.divide(_with_all(counts[model]), list(SIZES.values())).tolist()
         look: dict[str, Any] = {"mark": "dots", "legend": "published texts, our check"}
         traces.append(published(f"{name}, published", enumerate(shares), aside=aside + 1, **look))
+    here = " and ".join(map(_blocks, sorted(depths))) or "no runs"
+    there = _blocks(1 if shallow else PUBLISHED_LAYERS)
     x = Axis(categories=[f"{group}\n({size} prompts)" for group, size in SIZES.items()])
     y = Axis("share of sensible continuations", limits=(-0.03, 1.03))
-    there = _blocks(1 if shallow else PUBLISHED_LAYERS)
     return Panel(f"{here} (published: {there})", x, y, traces)
 
 
 def _shares(name: str, runs: Records, **look: Any) -> Trace:
-    by_group = {
-        place: [on(run, *groups) for run in runs] for place, groups in enumerate(COLUMNS.values())
-    }
+    by_group = {}
+    for place, groups in enumerate(COLUMNS.values()):
+        by_group[place] = [on(run, *groups) for run in runs]
     return over_seeds(name, by_group, "sensible", mark="dots", **look)
 
 
@@ -163,55 +167,59 @@ def _with_all(counts: Mapping[str, int]) -> list[int]:
 def table(records: Records, shallow: bool, counts: Counts) -> str:
     """Counts of every seed, and the continuations of the first, as Markdown."""
     runs = {model: of(model, shallow).of(records) for model in MODELS}
-    rows = [_counted(_name(model, found, every=True), found) for model, found in runs.items()]
     depth = _blocks(1 if shallow else PUBLISHED_LAYERS)
+    rows = [_counted(_name(model, of_model), of_model) for model, of_model in runs.items()]
     for model in MODELS:
         rows.append([f"{LABELS[model]}, {depth}, published", *map(str, _with_all(counts[model]))])
     rows.append(_counted(f"{OTHER_STORIES.label}, on average", OTHER_STORIES.of(records), ".1f"))
     heads = ["sensible", *(f"{group} ({size})" for group, size in SIZES.items())]
-    parts = [
-        CHECK,
-        escaping.markdown(language.corpus_line(records)),
-        markdown(heads, rows),
-        _continuations(runs),
-    ]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    corpus = escaping.markdown(language.corpus_line(records))
+    parts = (CHECK, corpus, markdown(heads, rows), _continuations(runs))
+    return "\n\n".join(map(str.strip, parts)) + "\n"
 
 
 def _counted(name: str, runs: Records, form: str = ".0f") -> list[str]:
     """A row of what each run passed."""
-    cells = [name]
+    row = [name]
     for size, groups in zip(SIZES.values(), COLUMNS.values(), strict=True):
-        shares = [SENSIBLE(on(run, *groups)) for run in runs]
-        found = ["✗" if share is None else format(share * size, form) for share in shares]
-        cells.append(", ".join(found) or "none")
-    return cells
+        cells = []
+        for run in runs:
+            share = SENSIBLE(on(run, *groups))
+            cells.append("✗" if share is None else format(share * size, form))
+        row.append(", ".join(cells) or "none")
+    return row
 
 
 def _blocks(depth: int) -> str:
     return f"{depth} block{'s' if depth > 1 else ''}"
 
 
-def _name(model: str, runs: Records, every: bool = False) -> str:
-    """With the depth, and the seeds: of the first run or of all."""
+def _name(model: str, runs: Records) -> str:
+    """With the depth and the seeds of its runs."""
     if not runs:
         return f"{LABELS[model]}, no seeds"
-    seeds = seed_names([run.seed for run in (runs if every else runs[:1])])
+    seeds = seed_names([run.seed for run in runs])
     return f"{LABELS[model]}, {_blocks(setting(runs[0], 'models.layers'))}, {seeds}"
 
 
 def _continuations(runs: Mapping[str, Records]) -> str:
-    done = {m: [run for run in of if "continuations" in run.arrays] for m, of in runs.items()}
-    shown = {model: of for model, of in done.items() if of}
-    if not shown:
+    """A row for each prompt below the name of its group, and a column for each model."""
+    by_model = {}
+    for model, of_model in runs.items():
+        if with_text := [run for run in of_model if "continuations" in run.arrays]:
+            by_model[model] = with_text
+    if not by_model:
         return "No run has continuations."
     rows: list[list[str]] = []
-    for number, row in enumerate(next(iter(shown.values()))[0].arrays["continuations"]):
-        if (group := f"**{escaping.markdown(row['group'])}**") not in [first for first, *_ in rows]:
-            rows.append([group, *[""] * len(shown)])
-        found = (_continuation(of, number) for of in shown.values())
-        rows.append([escaping.markdown_lines(row["prompt"]), *found])
-    return markdown(["prompt", *(_name(model, of) for model, of in shown.items())], rows)
+    group = ""
+    for number, row in enumerate(next(iter(by_model.values()))[0].arrays["continuations"]):
+        if row["group"] != group:
+            group = row["group"]
+            rows.append([f"**{escaping.markdown(group)}**", *[""] * len(by_model)])
+        cells = [_continuation(of_model, number) for of_model in by_model.values()]
+        rows.append([escaping.markdown_lines(row["prompt"]), *cells])
+    heads = [_name(model, of_model[:1]) for model, of_model in by_model.items()]
+    return markdown(["prompt", *heads], rows)
 
 
 def _continuation(runs: Records, number: int) -> str:

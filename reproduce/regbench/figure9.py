@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 
-from bench.records.schema import RunRecord
 from core.escaping import markdown as markdown_text
 from core.statistics import mean_interval
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import NOTHING_TRAINED, UNTRAINED
+from reproduce.claims.controls import NOTHING_TRAINED
 from reproduce.claims.grammar import Ready, Records, Rule, Runs, above, each, measured, once, within
+from reproduce.claims.grammar import metric as read_metric
+from reproduce.drawing.plots import RowOf
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, published
-from reproduce.plotting.panels import Axis, Panel, Picture, Place, Remark, Row, Trace
+from reproduce.experiment import Experiment, Sweep
+from reproduce.plotting.panels import Axis, Panel, Place, Remark, Trace
 from reproduce.published.numbers import published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import METRICS, MOSAIC
-from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "Figure 9. RegBench: languages learned in context, by the number of training languages"
 SOURCE = f"{regbench.PAPER}, section 7, figure 9"
@@ -33,16 +35,9 @@ NGRAM_TOLERANCE = 0.02
 NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right the name stands
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep of all contenders for each size, but for those that take more steps there; seeds are
-    the sweep's own setting."""
-    of_size = (regbench.new_automata(preset, size) for size in SIZES[preset])
-    return Plan(sweeps=tuple(chain.from_iterable(of_size)))
-
-
-def select(records: Records) -> list[RunRecord]:
-    """Runs on automata that were held out."""
-    return regbench.select(records, ["held_out"])
+def sweeps(preset: str) -> list[Sweep]:
+    """Sweeps of all models for each size, but for those that take more steps there."""
+    return list(chain(*(regbench.new_automata(preset, size) for size in SIZES[preset])))
 
 
 def sizes(records: Records) -> list[int]:
@@ -50,23 +45,23 @@ def sizes(records: Records) -> list[int]:
     return sorted({regbench.size_of(r) for r in records if r.role != "baseline"})
 
 
-def panels(records: Records) -> Picture:
-    """Accuracy and distance against N: means with intervals, every seed, and published curves."""
-    return Picture(TITLE, [Row([_panel(records, metric) for metric in METRICS], height=4.4)], 9.4)
-
-
-def _panel(records: Records, metric: str) -> Panel:
+def _panel(metric: str) -> Callable[[Records], Panel]:
+    """A metric against N: means with intervals, every seed, and published curves."""
     of_accuracy = metric == "accuracy"
     better, limits = ("higher", (0.3, 1.0)) if of_accuracy else ("lower", (0, 0.9))
-    traces = [
-        trace
-        for place, model in enumerate(regbench.models_of(records))
-        for trace in (*_published(metric, model), _measured(records, metric, model, place))
-    ]
+    title = f"{METRICS[metric]} ({better} is better)"
     x = Axis(AUTOMATA, "log", limits=(80, 50_000), ticks=SIZES["paper"])
-    title, remarks = f"{METRICS[metric]} ({better} is better)", _ngrams(records, metric)
     legend: Place = "lower right" if of_accuracy else ""
-    return Panel(title, x, Axis(limits=limits), traces, remarks, legend=legend)
+
+    def panel(records: Records) -> Panel:
+        traces = []
+        for place, model in enumerate(regbench.models_of(records)):
+            traces += _published(metric, model)
+            traces.append(_measured(records, metric, model, place))
+        remarks = _ngrams(records, metric)
+        return Panel(title, x, Axis(limits=limits), traces, remarks, legend=legend)
+
+    return panel
 
 
 def _published(metric: str, model: str) -> list[Trace]:
@@ -96,32 +91,28 @@ def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
 def table(records: Records) -> str:
     """Accuracy and distance over all positions, as the released code measures them, and at the last
     position of each sequence, as the paper says."""
-    heads = ["N", "model", *(f"{METRICS[m]}, {of}" for m in METRICS for of in ("all", "last"))]
+    heads, names = ["N", "model"], []
+    for metric, label in METRICS.items():
+        heads += [f"{label}, all", f"{label}, last"]
+        names += [metric, f"{metric}_last"]
     rows = []
     for size in sizes(records):
         for model in regbench.models_of(records):
-            found = regbench.runs(model, size).of(records)
-            if found:
-                names = (f"{metric}{of}" for metric in METRICS for of in ("", "_last"))
-                numbers = [cell(mean_interval(_values(found, name))) for name in names]
+            if runs := regbench.runs(model, size).of(records):
+                values = [list(map(read_metric(name), runs)) for name in names]
+                numbers = map(cell, map(mean_interval, values))
                 rows.append([f"{size:,}", markdown_text(regbench.label(model)), *numbers])
     return markdown(heads, rows)
 
 
-def _values(found: Records, metric: str) -> list[float | None]:
-    return [record.metrics.get("test", {}).get(metric) for record in found]
-
-
 def _ngrams(records: Records, metric: str) -> list[Remark]:
-    # One test set serves all sizes, and so does one line.
-    found = {
-        r.label: r.metrics.get("test", {}).get(metric) for r in records if r.role == "baseline"
-    }
-    return [
-        Remark(f"{label} here", y=found[label], at=at, side="center")
-        for label, at in NGRAMS.items()
-        if found.get(label) is not None
-    ]
+    """The level of each n-gram. One test set serves all sizes, and so does one line."""
+    levels = {r.label: read_metric(metric)(r) for r in records if r.role == "baseline"}
+    remarks = []
+    for label, at in NGRAMS.items():
+        if levels.get(label) is not None:
+            remarks.append(Remark(f"{label} here", y=levels[label], at=at, side="center"))
+    return remarks
 
 
 def _beats(metric: str, size: int) -> Claim:
@@ -175,15 +166,15 @@ CLAIMS = (
     *(_beats(metric, size) for metric in METRICS for size in SIZES["paper"]),
     *(_ngram(order) for order in (2, 3)),
 )
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
     SOURCE,
-    plan,
-    select,
     CLAIMS,
-    panels,
-    regbench.variant,
+    sweeps=sweeps,
+    records=lambda records: regbench.select(records, ["held_out"]),
+    panels=[RowOf([_panel(metric) for metric in METRICS], height=4.4)],
+    layout={"width": 9.4},
+    variant=regbench.variant,
     varied=regbench.VARIED,
     table=table,
-    control=UNTRAINED,
 )

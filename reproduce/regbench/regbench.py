@@ -8,6 +8,7 @@ can be learned at all depends on the length of strings and on the size of automa
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from bench.config.groups import PRESETS, contenders, entrants
 from bench.records.schema import RunRecord
@@ -22,6 +23,7 @@ from reproduce.claims.grammar import (
     setting,
     where,
 )
+from reproduce.experiment import Sweep
 from reproduce.plotting import models
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
@@ -66,65 +68,48 @@ NEAR_RATES: Mapping[int, Sequence[float]] = {7200: (0.16, 0.48, 1.4)}
 VALIDATIONS = 16  # of a training that takes more steps than the others
 
 
-def sweep_words(preset: str, size: int, variant: str, steps: int | None = None) -> tuple[str, ...]:
-    """The sweep over all contenders at one training size; for more ``steps`` than it has by itself
-    where they are given, with as many validations."""
-    words = [
-        "tasks=regbench",
-        f"tasks.training_automata={size}",
-        f"tasks.variant={variant}",
-    ]
+def cell(preset: str, size: int, variant: str, steps: int | None = None) -> dict[str, Any]:
+    """The settings at one training size; for more ``steps`` than it has by itself where they are
+    given, with as many validations."""
+    settings: dict[str, Any] = {"tasks.training_automata": size, "tasks.variant": variant}
     if variant == "iid":  # as many sequences as table 3 has
-        words += ["tasks.validation_size=100", "tasks.test_size=100"]
+        settings |= {"tasks.validation_size": 100, "tasks.test_size": 100}
     if steps is not None:
-        words += [f"training.steps={steps}", f"training.validate_every={steps // VALIDATIONS}"]
+        settings |= {"training.steps": steps, "training.validate_every": steps // VALIDATIONS}
     elif (preset, size) in LONGER:
-        words.append(f"training.steps={LONGER[preset, size]}")
+        settings["training.steps"] = LONGER[preset, size]
     if preset == "paper":  # the best of all epochs is kept, whatever their length
-        words.append(f"training.validate_every={-(-size // 32)}")
-    return tuple(words)
+        settings["training.validate_every"] = -(-size // 32)
+    return settings
 
 
 def new_automata(
     preset: str, size: int, part: str = "regbench", apart: Collection[str] = ()
-) -> list[tuple[str, ...]]:
-    """The sweeps at one training size on automata that were held out: of those that contend in a
-    part, but for some that are swept ``apart``, and of each that takes more steps."""
+) -> list[Sweep]:
+    """The sweeps at one training size on automata that were held out: of those that take part, but
+    for some that are swept ``apart``, and of each that takes more steps."""
     longer = MORE_STEPS.get((preset, size, "held_out"), {})
-    known = entrants(part, preset)
-    count = MORE_SEEDS.get((preset, size))
-    seeds = () if count is None else (f"sweep.data_seeds={count}",)
-    return [
-        (*sweep_words(preset, size, "held_out"), *all_but({*longer, *apart}, preset, part)),
-        *(
-            (
-                *sweep_words(preset, size, "held_out", steps),
-                models_word([model]),
-                *over(NEAR_RATES.get(steps, RATES)),
-                *seeds,
-            )
-            for model, steps in longer.items()
-            if model in known
-        ),
-    ]
+    others = all_but({*longer, *apart}, preset, part)
+    planned = [Sweep("regbench", others, cell(preset, size, "held_out"))]
+    for model, steps in longer.items():
+        if model in entrants(part, preset):
+            settings = cell(preset, size, "held_out", steps) | over(NEAR_RATES.get(steps, RATES))
+            if (preset, size) in MORE_SEEDS:
+                settings["sweep.data_seeds"] = MORE_SEEDS[preset, size]
+            planned.append(Sweep("regbench", [model], settings))
+    return planned
 
 
-def all_but(some: Collection[str], preset: str, part: str = "regbench") -> tuple[str, ...]:
-    """Whom a sweep is of where some of those that contend in a part are not in it; nothing where
+def all_but(some: Collection[str], preset: str, part: str = "regbench") -> Sequence[str]:
+    """Whom a sweep is of where some of those that take part are not in it; nobody is named where
     these are all that a sweep has by itself."""
     left = [name for name in entrants(part, preset) if name not in some]
-    return () if left == entrants("regbench", preset) else (models_word(left),)
+    return () if left == entrants("regbench", preset) else left
 
 
-def models_word(names: Sequence[str]) -> str:
-    """Whom a sweep is of."""
-    return f"models=[{','.join(names)}]"
-
-
-def over(rates: Sequence[float]) -> tuple[str, str]:
+def over(rates: Sequence[float]) -> dict[str, Any]:
     """A sweep that tries each of these learning rates."""
-    grid = f"{{training.lr:[{','.join(map(str, rates))}]}}"
-    return f"sweep.search_space={grid}", f"sweep.n_trials={len(rates)}"
+    return {"sweep.search_space": {"training.lr": list(rates)}, "sweep.n_trials": len(rates)}
 
 
 def models_at(preset: str) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 from bench.config.groups import PRESETS, contenders
 from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import UNTRAINED
 from reproduce.claims.fairness import marks
 from reproduce.claims.grammar import (
     Measured,
@@ -24,15 +24,16 @@ from reproduce.claims.grammar import (
     setting,
     within,
 )
+from reproduce.drawing.plots import RowOf
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
+from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import model_card
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, Trace
 from reproduce.published.numbers import published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.figure9 import PUBLISHED as PUBLISHED_HELD_OUT
-from reproduce.regbench.regbench import METRICS, MOSAIC, models_word, over
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.regbench.regbench import METRICS, MOSAIC, over
 
 TITLE = "Table 3. RegBench after 100 training automata: new strings of theirs, or new automata"
 SOURCE = f"{regbench.PAPER}, appendix D.5, table 3 and footnote 10"
@@ -53,25 +54,24 @@ RATES = (*regbench.RATES, 0.48)
 WIDER: Mapping[str, tuple[str, ...]] = {"laptop": ("gla", "h3")}
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
+def sweeps(preset: str) -> list[Sweep]:
     """The sweeps of table 3, and those of figure 9 at the same size for the contrast."""
-    same = partial(regbench.sweep_words, preset, SIZE, "iid")
-    longer, wider = longer_on_same(preset), WIDER.get(preset, ())
-    others = regbench.all_but(longer, preset, PART)
-    sweeps = [(*same(), *others), *regbench.new_automata(preset, SIZE, PART, wider)]
-    sweeps += [(*same(steps), models_word([model])) for model, steps in longer.items()]
+    same = partial(regbench.cell, preset, SIZE, "iid")
+    longer = regbench.MORE_STEPS.get((preset, SIZE, "iid"), {})  # those that take more of them
+    wider = WIDER.get(preset, ())
+    planned = [
+        Sweep("regbench", regbench.all_but(longer, preset, PART), same()),
+        *regbench.new_automata(preset, SIZE, PART, wider),
+    ]
+    for model, steps in longer.items():
+        planned.append(Sweep("regbench", [model], same(steps)))
     if wider:
-        new = regbench.sweep_words(preset, SIZE, "held_out")
-        sweeps.append((*new, models_word(wider), *over(RATES)))
+        new = regbench.cell(preset, SIZE, "held_out")
+        planned.append(Sweep("regbench", wider, new | over(RATES)))
     if preset in MORE_DATA:
         model, count = MORE_DATA[preset]
-        sweeps.append((*same(), models_word([model]), f"sweep.data_seeds={count}"))
-    return Plan(sweeps=tuple(sweeps))
-
-
-def longer_on_same(preset: str) -> Mapping[str, int]:
-    """The steps of those that take more of them, on the same automata."""
-    return regbench.MORE_STEPS.get((preset, SIZE, "iid"), {})
+        planned.append(Sweep("regbench", [model], {**same(), "sweep.data_seeds": count}))
+    return planned
 
 
 def models_of(records: Records) -> tuple[str, ...]:
@@ -110,24 +110,22 @@ def published(metric: str, model: str, variant: str) -> float | None:
     return published_numbers(short, metric).get(regbench.published_label(model), {}).get(SIZE)
 
 
-def panels(records: Records) -> Picture:
-    """One row for each model: on the same automata and on new ones, here and published."""
-    row = Row([_panel(records, metric) for metric in METRICS], height=3.4, shared=True)
-    return Picture(TITLE, [row], width=11, legend="below")
+def _panel(metric: str) -> Callable[[Records], Panel]:
+    """A metric of each model, a row each: on the same automata and on new ones, here and
+    published."""
 
+    def panel(records: Records) -> Panel:
+        models, traces = models_of(records), []
+        for place, model in enumerate(models):
+            for read in (_measured, _published):
+                pair = [read(records, metric, model, variant, place) for variant in VARIANTS]
+                traces += _joined(pair)
+        arrow = "higher is better" if metric == "accuracy" else "lower is better"
+        rows = Axis(categories=list(map(regbench.label, models)))
+        title = f"{METRICS[metric]} ({arrow})"
+        return Panel(title, rows, Axis(limits=(0, 1)), traces, sideways=True)
 
-def _panel(records: Records, metric: str) -> Panel:
-    arrow = "higher is better" if metric == "accuracy" else "lower is better"
-    models = models_of(records)
-    traces = [
-        trace
-        for place, model in enumerate(models)
-        for of in (_measured, _published)
-        for trace in _joined([of(records, metric, model, variant, place) for variant in VARIANTS])
-    ]
-    names = Axis(categories=[regbench.label(model) for model in models])
-    y = Axis(limits=(0, 1))
-    return Panel(f"{METRICS[metric]} ({arrow})", names, y, traces, sideways=True)
+    return panel
 
 
 def _joined(pair: Sequence[Trace | None]) -> list[Trace]:
@@ -176,68 +174,69 @@ def _look(model: str, variant: str, whence: str) -> tuple[str, dict[str, Any]]:
 def table(records: Records) -> str:
     """The table with a column for each variant and metric, ours beside the published number, and
     how each row was tuned; below it what tells a row from the model whose number stands beside."""
-    heads = ["model"]
+    heads, rows, models = ["model"], [], models_of(records)
     for words in VARIANTS.values():
         for metric in METRICS:
             heads += [f"{metric}, {words}", "published"]
         heads.append(f"rows on {words}")
-
-    def cells(model: str) -> list[str]:
-        found = [regbench.label(model)]
+    for model in models:
+        row = [regbench.label(model)]
         for variant in VARIANTS:
-            own = regbench.runs(model, SIZE, variant).of(records)
+            runs = regbench.runs(model, SIZE, variant).of(records)
             for metric in METRICS:
                 level = published(metric, model, variant)
-                found += [cell(summary(own, metric)), "" if level is None else f"{level:.3f}"]
+                row += [cell(summary(runs, metric)), "" if level is None else f"{level:.3f}"]
             # Where none came to an end, the other cells say what became of it.
-            ended = own if any(one.outcome == "ok" for one in own) else []
-            found.append(", ".join(dict.fromkeys(mark.word for mark in marks(ended))))
-        return found
+            ended = runs if any(run.outcome == "ok" for run in runs) else []
+            row.append(", ".join(dict.fromkeys(mark.word for mark in marks(ended))))
+        rows.append(row)
+    notes = _longer(records, models), _apart(records, models), _notes(models)
+    return "".join((markdown(heads, rows), *notes))
 
-    models = models_of(records)
-    parts = (_longer(records, models), _apart(records, models), _notes(models))
-    return "".join((markdown(heads, map(cells, models)), *parts))
+
+def _list(title: str, lines: Sequence[str]) -> str:
+    """A list below a table."""
+    return "\n".join(["", title, "", *(f"- {line}" for line in lines), ""])
 
 
 def _longer(records: Records, models: Sequence[str]) -> str:
     """Who was trained for more steps than others on the same languages."""
-    found = []
+    lines = []
     for variant, words in VARIANTS.items():
-        runs = {model: regbench.runs(model, SIZE, variant).of(records) for model in models}
-        steps = {m: setting(own[0], "training.steps") or 0 for m, own in runs.items() if own}
+        steps = {}
+        for model in models:
+            if runs := regbench.runs(model, SIZE, variant).of(records):
+                steps[model] = setting(runs[0], "training.steps") or 0
         usual = min(steps.values(), default=0)
-        found += [
-            f"- {regbench.label(model)}, {words}: {count:,} steps, not {usual:,}"
-            for model, count in steps.items()
-            if count > usual
-        ]
-    title = "Trained for longer than the others:"
-    return "\n".join(["", title, "", *found, ""]) if found else ""
+        for model, count in steps.items():
+            if count > usual:
+                lines.append(f"{regbench.label(model)}, {words}: {count:,} steps, not {usual:,}")
+    return _list("Trained for longer than the others:", lines) if lines else ""
 
 
 def _apart(records: Records, models: Sequence[str]) -> str:
     """The published accuracies that lie outside what was measured here."""
-    found = []
-    for model in models:
-        for variant, words in VARIANTS.items():
-            level = published("accuracy", model, variant)
-            mean = summary(regbench.runs(model, SIZE, variant).of(records), "accuracy")
-            if level is None or mean.interval is None or mean.mean is None:
-                continue
-            low, high = mean.interval
-            if not low <= level <= high:
-                found.append(f"{regbench.label(model)}, {words}: {mean.mean:.3f}, not {level:.3f}")
-    lines = [f"- {line}" for line in found]
+    lines = []
+    for model, (variant, words) in product(models, VARIANTS.items()):
+        level = published("accuracy", model, variant)
+        mean = summary(regbench.runs(model, SIZE, variant).of(records), "accuracy")
+        if level is None or mean.interval is None or mean.mean is None:
+            continue
+        low, high = mean.interval
+        if not low <= level <= high:
+            lines.append(f"{regbench.label(model)}, {words}: {mean.mean:.3f}, not {level:.3f}")
     title = "Accuracies here whose 95 % interval leaves the published number out:"
-    return "\n".join(["", title, "", *lines, ""]) if found else ""
+    return _list(title, lines) if lines else ""
 
 
 def _notes(models: Sequence[str]) -> str:
     """What the cards say of the models with a published number beside them."""
-    beside = (one for one in models if published("accuracy", one, "iid") is not None)
-    noted = {regbench.label(one): (model_card(one) or {}).get("note") for one in beside}
-    lines = [f"- {label}: {note}" for label, note in noted.items() if note]
-    return "\n".join(["", "What is not as in the code of the published numbers:", "", *lines, ""])
+    lines = []
+    for model in models:
+        note = (model_card(model) or {}).get("note")
+        if note and published("accuracy", model, "iid") is not None:
+            lines.append(f"{regbench.label(model)}: {note}")
+    return _list("What is not as in the code of the published numbers:", lines)
 
 
 def _runs(model: str, variant: str) -> Runs:
@@ -312,15 +311,15 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
     SOURCE,
-    plan,
-    select,
     CLAIMS,
-    panels,
-    regbench.variant,
+    sweeps=sweeps,
+    records=select,
+    panels=[RowOf([_panel(metric) for metric in METRICS], height=3.4, shared=True)],
+    layout={"width": 11, "legend": "below"},
+    variant=regbench.variant,
     varied=regbench.VARIED,
     table=table,
-    control=UNTRAINED,
 )

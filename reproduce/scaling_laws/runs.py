@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.records.schema import RunRecord
-from reproduce.claims.grammar import Records, Runs, any_of
+from reproduce.claims.grammar import Records, Runs
 from reproduce.claims.power_laws import Fit, fit_power_law
-from reproduce.reproduction import Plan
+from reproduce.experiment import OverSeeds
 
-TASK = ("tasks=scaling_laws", "models=outer_product")
+MODEL = "outer_product"
 PARTS = MAIN, MAP, FEW_TOKENS = "main", "map", "few tokens"  # the map is the grid of naive schemes
 POPULATION = "population"
 Errors = NDArray[np.float64]
@@ -28,10 +28,12 @@ class Scheme:
     colour: str
     settings: Mapping[str, Any]
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Its words of the command line."""
-        return (*TASK, *(f"models.{key}={value}" for key, value in self.settings.items()))
+    def planned(self, presets: Sequence[str] = (), **task: Any) -> OverSeeds:
+        """A measurement with some settings of the task."""
+        settings = {f"models.{key}": value for key, value in self.settings.items()}
+        for key, value in task.items():
+            settings[f"tasks.{key}"] = value
+        return OverSeeds("scaling_laws", [MODEL], settings, presets=presets)
 
     def runs(self, *parts: str) -> Runs:
         """Its runs in these parts, or in all of them."""
@@ -68,35 +70,33 @@ MAP_GRIDS = {  # sizes and samples from 10 on, evenly on a log axis, and trials
 }
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
+def planned(preset: str) -> list[OverSeeds]:
     """Every scheme; the naive ones also on a fine grid; q = 1 where there are few tokens. The
     cut at d/12 is that of the published figure against n."""
     wide, long, trials = MAP_GRIDS[preset]
-    sizes = (f"tasks.dimensions={_spaced(1000, wide)}", f"tasks.samples={_spaced(10_000, long)}")
-    cell = ("tasks.tokens=100", "tasks.alpha=0.5", "tasks.population=false")
-    words = [s.words for name, s in SCHEMES.items() if name != "threshold_12" or preset == "paper"]
-    words += [(*SCHEMES[name].words, *cell, *sizes, f"tasks.trials={trials}") for name in NAIVE]
-    if preset != "smoke":
-        words.append((*SCHEMES["seen"].words, "tasks.tokens=100", "tasks.samples=[]"))
-    runs = tuple((*one, f"seed={seed}") for one in words for seed in range(seeds or 1))
-    return Plan(runs=runs, baselines=(TASK,))
+    grid = {"dimensions": _spaced(1000, wide), "samples": _spaced(10_000, long), "trials": trials}
+    measurements = []
+    for name, scheme in SCHEMES.items():
+        measurements.append(scheme.planned(["paper"] if name == "threshold_12" else ()))
+    for name in NAIVE:
+        cell: dict[str, Any] = {"tokens": 100, "alpha": 0.5, "population": False, **grid}
+        measurements.append(SCHEMES[name].planned(**cell))
+    few_tokens = SCHEMES["seen"].planned(["laptop", "gpu", "paper"], tokens=100, samples=[])
+    return [*measurements, few_tokens]
 
 
-def _spaced(last: int, count: int) -> str:
-    numbers = dict.fromkeys(int(x) for x in np.geomspace(10, last, count).round())
-    return "[" + ",".join(map(str, numbers)) + "]"
+def _spaced(last: int, count: int) -> list[int]:
+    return list(dict.fromkeys(map(int, np.geomspace(10, last, count).round())))
 
 
-def _scheme(record: RunRecord) -> str | None:
+def scheme_of(record: RunRecord) -> str | None:
+    """The scheme of a run, as a key of ``SCHEMES``."""
     return next((name for name, scheme in SCHEMES.items() if scheme.runs().has(record)), None)
-
-
-select = any_of(TABLE.has, _scheme)
 
 
 def variant(record: RunRecord) -> tuple[str | None, ...]:
     """What tells runs apart: scheme, tokens and grid."""
-    return () if record.role == "baseline" else (_scheme(record), part_of(record))
+    return () if record.role == "baseline" else (scheme_of(record), part_of(record))
 
 
 def part_of(record: RunRecord) -> str | None:

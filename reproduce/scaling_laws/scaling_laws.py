@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from reproduce.claims.power_laws import Fit, fit_power_law, signed, slope_betwee
 from reproduce.claims.trials import over_trials, paired
 from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked
 from reproduce.drawing.traces import published
+from reproduce.experiment import Baselines, Experiment
 from reproduce.plotting.panels import Axis, Line, Panel, Picture, Row, Trace
-from reproduce.reproduction import Reproduction
 from reproduce.scaling_laws import runs
 from reproduce.scaling_laws.runs import POPULATION, SCHEMES, Errors, Part
 
@@ -42,24 +42,27 @@ REFERENCES = {"d": ((0.35, -0.25), (3.5, -1.0)), "n": ((0.5, -0.5),)}
 ERROR = Axis("error over the population", "log", limits=(2e-5, 1))  # with room for the legend
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """Two panels against d, two against n, and a map of each naive scheme over both."""
     main, few = Part(records), Part(records, runs.FEW_TOKENS)
+    grid = Part(records, runs.MAP)
     most, largest = max(main.n, default=0), max(main.d, default=0)
     label = f"q = 1, N = {few.task.get('tokens')}"
     dashed = _curve(label, "vermillion", few.d, few.errors("seen", POPULATION), line="dashed")
-    table = [
-        Trace("a table without limits", run.curves["error"].x, run.curves["error"].y, role="theory")
-        for run in runs.TABLE.of(records)
-    ]
+    table = []
+    for run in runs.TABLE.of(records):
+        error = run.curves["error"]
+        table.append(Trace("a table without limits", error.x, error.y, role="theory"))
+    by_frequency, by_count = runs.NAIVE
     above = [
         _against_size(main, POPULATION, "infinitely many samples", dashed),
         _against_size(main, f"n={most}", f"n = {most:,} samples"),
-        _map(Part(records, runs.MAP), runs.NAIVE[0]),
+        _map(grid, by_frequency),
     ]
     below = [
-        *(_against_samples(main, size, table) for size in (largest, main.near(SMALL))),
-        _map(Part(records, runs.MAP), runs.NAIVE[1]),
+        _against_samples(main, largest, table),
+        _against_samples(main, main.near(SMALL), table),
+        _map(grid, by_count),
     ]
     return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.5)
 
@@ -89,10 +92,11 @@ def _panel(
     curve: Callable[[str], tuple[Errors | None, Fit | None, float]],
     more: Sequence[Trace],
 ) -> Panel:
-    schemes = SCHEMES.items() if x else ()
-    found = [_curve(one.label, one.colour, x, *curve(key)) for key, one in schemes]
-    traces = [*chain(*found), *more]
-    return Panel(title, Axis(name, "log"), ERROR, traces, legend="lower left")
+    """The curve of every scheme, and ``more`` traces."""
+    traces = []
+    for key, scheme in SCHEMES.items() if x else ():
+        traces += _curve(scheme.label, scheme.colour, x, *curve(key))
+    return Panel(title, Axis(name, "log"), ERROR, [*traces, *more], legend="lower left")
 
 
 def _curve(
@@ -105,35 +109,43 @@ def _curve(
     line: Line = "",
 ) -> list[Trace]:
     """Means over trials; in the legend the slope with its interval, beside that of theory. An
-    error of 0 has no place on a log axis."""
+    error of 0 has no place on a log axis, and is told there."""
     if values is None:
         return []
-    means = [mean_interval(column, SHARE) for column in values.T.tolist()]
+    y, intervals, zeros = [], [], []
+    for place, column in zip(x, values.T.tolist(), strict=True):
+        mean = mean_interval(column, SHARE)
+        if mean.mean == 0:
+            zeros.append(f"{place:,}")
+        y.append(mean.mean or None)
+        intervals.append(mean.interval if mean.mean else None)
     legend = name
     if fit is not None:
-        slope, low, high, theory = (signed(one, 2) for one in (fit.slope, *fit.interval(), law))
+        slope, low, high, theory = (signed(end, 2) for end in (fit.slope, *fit.interval(), law))
         legend += f": {slope} [{low}, {high}], theory {theory}"
-    if zeros := [f"{at:,}" for at, one in zip(x, means, strict=True) if one.mean == 0]:
+    if zeros:
         legend += f", 0 at {', '.join(zeros)}"
-    y = [one.mean or None for one in means]  # an error of 0 has no place on a logarithmic axis
-    intervals = [one.interval if one.mean else None for one in means]
     return [Trace(name, x, y, intervals, mark="both", colour=colour, legend=legend, line=line)]
 
 
 def _references(main: Part, x: Sequence[int], symbol: str) -> list[Trace]:
-    found, look = [], {"mark": "line", "legend": "published reference lines"}
+    traces, look = [], {"mark": "line", "legend": "published reference lines"}
     for factor, exponent in REFERENCES[symbol] if main.alpha == 2 else ():
         name = f"{factor:g} {symbol}^{exponent:g}"
-        ends = [(at, factor * at**exponent) for at in (x[0], x[-1])]
-        found.append(published(name, ends, end=name, **look))
-    return found
+        ends = [(x[0], factor * x[0] ** exponent), (x[-1], factor * x[-1] ** exponent)]
+        traces.append(published(name, ends, end=name, **look))
+    return traces
 
 
 def _map(grid: Part, scheme: str) -> Panel:
     """The mean error over samples and sizes, as published for naive schemes."""
-    rows = [grid.errors(scheme, f"n={k}") for k in grid.n]
-    means = [row.mean(0) for row in rows if row is not None]
-    if not means or len(means) < len(rows):
+    means = []
+    for samples in grid.n:
+        errors = grid.errors(scheme, f"n={samples}")
+        if errors is None:
+            return Panel()
+        means.append(errors.mean(0))
+    if not means:
         return Panel()
     label, task = SCHEMES[scheme].label, grid.task
     trace = Trace(label, grid.n, grid.d, z=np.array(means).T.tolist(), mark="heat")
@@ -333,14 +345,14 @@ CLAIMS = (
     ),
 )
 
-SOURCE = f"{PAPER}; {SLIDES}"
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
-    SOURCE,
-    runs.plan,
-    runs.select,
+    f"{PAPER}; {SLIDES}",
     CLAIMS,
-    panels,
-    runs.variant,
+    runs=runs.planned,
+    baselines=[Baselines("scaling_laws", [runs.MODEL])],
+    records=[runs.TABLE, runs.scheme_of],
+    panels=picture,
+    variant=runs.variant,
     control=NOTHING_TRAINED,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -15,7 +16,6 @@ from reproduce.claims.grammar import (
     Rule,
     Runs,
     above,
-    any_of,
     each,
     once,
     provided,
@@ -24,9 +24,9 @@ from reproduce.claims.grammar import (
     within,
 )
 from reproduce.drawing.traces import curve_over_seeds
+from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row
-from reproduce.reproduction import Plan, Reproduction
 
 TITLE = "State tracking: word problems of groups, trained short and asked long"
 ILLUSION = "Merrill, Petty and Sabharwal 2024, The illusion of state (arXiv 2404.08819)"
@@ -56,9 +56,8 @@ STEPS = 3000  # without which an accuracy says nothing
 # what a claim is about whose rows still improved.
 LONG_STEPS = {"laptop": 9000}
 SLOW = {"parity": ("gpt2", *NEGATIVE, *RANK_ONE), "s5": (*NOT_REFLECTING, *RANK_ONE)}
-SEEDS = {("laptop", "parity"): 5}  # as the verdict on attention over three named
 # Of attention on parity: the five of all models, and ten that decide by themselves.
-SEEDS_OF_ATTENTION = {"laptop": 15}
+SEEDS_OF_ATTENTION = 15
 # Test words of whoever should make no mistake on parity: 256 of them, all followed to their end,
 # leave room for an accuracy of 0.986.
 ITEMS = {"laptop": 1024}
@@ -67,37 +66,30 @@ S5 = "state_tracking.s5"  # where fewer models contend than on parity
 ASKED = {"smoke": ("parity", "s3"), "laptop": ("parity", "s5")}  # elsewhere all of them
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep over the contenders for each group; seeds are the sweep's own setting. Whoever
-    contends on parity does on S₅, but for those whose cards say ``state_tracking.s5: gpu``."""
-    sweeps = []
-    for name in ASKED.get(preset, tuple(GROUPS)):
-        own = (f"tasks.group={name}", f"tasks.letters={GROUPS[name][1]}")
-        words: tuple[str, ...] = ("tasks=state_tracking", *own)
-        if (preset, name) == ("laptop", "s5"):
-            words = (*words, f"models=[{','.join(entrants(S5, preset))}]")
-        counted = words
-        if (preset, name) in SEEDS and seeds is None:
-            counted = (*words, f"seeds={SEEDS[preset, name]}")
-        sweeps.append(counted)
-        asked_more = SURE_OF_PARITY if name == "parity" and preset in ITEMS else ()
-        slow = [model for model in SLOW.get(name, ()) if model not in chain(*asked_more)]
-        if slow and preset in LONG_STEPS:
-            sweeps.append((*words[:3], f"models=[{','.join(slow)}]", *_long(preset)))
-        for those in asked_more:
-            sure = (f"models=[{','.join(those)}]", f"tasks.test_size={ITEMS[preset]}")
-            long = _long(preset) if set(those) <= set(SLOW[name]) else ()
-            sweeps.append((*counted, *sure, *long))
-        if name == "parity" and preset in SEEDS_OF_ATTENTION and seeds is None:
-            more = f"seeds={SEEDS_OF_ATTENTION[preset]}"
-            sweeps.append((*words, f"models=[{','.join(ATTENTION)}]", more))
-    return Plan(sweeps=tuple(sweeps))
+def sweeps(preset: str) -> list[Sweep]:
+    """A sweep over all models for each group. Whoever takes part on parity does on S₅, but for
+    those whose cards say ``state_tracking.s5: gpu``."""
+    if preset != "laptop":
+        return [_sweep(group) for group in ASKED.get(preset, GROUPS)]
+    long_steps = LONG_STEPS[preset]
+    long = {"training.steps": long_steps, "training.validate_every": long_steps // 20}
+    many_words = {"tasks.test_size": ITEMS[preset]}
+    five, fifteen = {"sweep.seeds": 5}, {"sweep.seeds": SEEDS_OF_ATTENTION}
+    slow = [model for model in SLOW["parity"] if model not in chain(*SURE_OF_PARITY)]
+    return [
+        _sweep("parity", (), five),  # as the verdict on attention over three named
+        _sweep("parity", slow, long),
+        _sweep("parity", NONLINEAR, {**five, **many_words}),
+        _sweep("parity", NEGATIVE, {**five, **many_words, **long}),
+        replace(_sweep("parity", ATTENTION, fifteen), adds_seeds=True),
+        _sweep("s5", entrants(S5, preset)),
+        _sweep("s5", SLOW["s5"], long),
+    ]
 
 
-def _long(preset: str) -> tuple[str, str]:
-    """The training of whoever is slow, validated as often as the others."""
-    long = LONG_STEPS[preset]
-    return f"training.steps={long}", f"training.validate_every={long // 20}"
+def _sweep(group: str, models: Sequence[str] = (), more: Mapping[str, Any] | None = None) -> Sweep:
+    settings = {"tasks.group": group, "tasks.letters": GROUPS[group][1], **(more or {})}
+    return Sweep("state_tracking", models, settings)
 
 
 def of(model: str, group: str = "parity") -> Runs:
@@ -132,27 +124,32 @@ def steps(record: RunRecord) -> int:
     return int(record.config["training"]["steps"])
 
 
-def panels(records: Sequence[RunRecord]) -> Picture:
+def picture(records: Sequence[RunRecord]) -> Picture:
     """Accuracy by position, a panel for each group."""
-    known = {record.config["tasks"]["group"] for record in records} or GROUPS
-    every = [_by_position(records, group) for group in GROUPS if group in known]
-    rows = [Row(part) for part in (every[:3], every[3:]) if part]
+    groups = {record.config["tasks"]["group"] for record in records} or GROUPS
+    panels = [_by_position(records, group) for group in GROUPS if group in groups]
+    rows = [Row(part) for part in (panels[:3], panels[3:]) if part]
     return Picture(TITLE, rows, width=12, legend="below")
 
 
 def _by_position(records: Sequence[RunRecord], group: str) -> Panel:
-    own = [r for r in records if of(r.model, group).has(r)]
-    usual = min(map(steps, own), default=0)
+    """A curve for each model, and for each number of steps that it was trained for."""
+    runs = [record for record in records if of(record.model, group).has(record)]
+    usual = min(map(steps, runs), default=0)
     traces = []
-    for model, taken in sorted({(r.model, steps(r)) for r in own}):
-        more = taken > usual
-        name = f"{label(model)}, {taken:,} steps" if more else label(model)
-        look: dict[str, Any] = {"colour": model, **({"line": "dashdot"} if more else {})}
-        found = of(model, group).of([r for r in own if steps(r) == taken])
-        traces.append(curve_over_seeds(name, found, "accuracy_by_position", **look))
+    for model, count in sorted({(run.model, steps(run)) for run in runs}):
+        of_length = of(model, group).but(
+            "", choose=lambda record, count=count: steps(record) == count
+        )
+        name, line = label(model), ""
+        if count > usual:
+            name, line = f"{name}, {count:,} steps", "dashdot"
+        curve = "accuracy_by_position"
+        traces.append(curve_over_seeds(name, of_length.of(runs), curve, colour=model, line=line))
     title, _, guess = GROUPS[group]
-    lengths = sorted({record.config["tasks"]["length"] for record in records})
-    remarks = [Remark("guess", y=guess), *(Remark("training length", x=x) for x in lengths)]
+    remarks = [Remark("guess", y=guess)]
+    for length in sorted({record.config["tasks"]["length"] for record in records}):
+        remarks.append(Remark("training length", x=length))
     return Panel(title, Axis("position"), Axis("accuracy", limits=(0, 1.05)), traces, remarks)
 
 
@@ -279,18 +276,14 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
     f"{ILLUSION}; {GRAZZI}; {GOOSE}",
-    plan,
-    any_of(lambda record: record.task == "state_tracking" and record.role == "final"),
     CLAIMS,
-    panels,
-    variant=lambda record: (
-        setting(record, "tasks.group"),
-        setting(record, "tasks.test_size"),
-        setting(record, "training.steps"),
-    ),
+    sweeps=sweeps,
+    records=[lambda record: record.task == "state_tracking" and record.role == "final"],
+    panels=picture,
+    variant=["tasks.group", "tasks.test_size", "training.steps"],
     varied=("tasks.group", "tasks.letters", "tasks.test_size"),
     control=EACH_ITS_OWN,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,23 +67,29 @@ def same_targets(records: Records) -> Panel:
     """The same targets with more and more context, and (×) with that of another article."""
     traces: list[Trace] = []
     for model in MODELS:
-        runs = [run for run in positions.of_model(model).of(records) if by_context(run)]
-        if runs:
-            label, x = models.label(model), [c for c, _ in by_context(runs[0])]
-            losses = {c: [dict(by_context(run))[c] for run in runs] for c in x}
-            traces.append(_over_seeds(label, losses, colour=model))
-            other = [run.metrics["test"]["other_context_loss"] for run in runs]
-            look: Any = {"mark": "dots", "marker": "cross", "legend": "", "colour": model}
-            traces.append(_over_seeds(f"{label}, another article", {x[-1]: other}, **look))
+        runs = list(filter(by_context, positions.of_model(model).of(records)))
+        if not runs:
+            continue
+        label, losses = models.label(model), defaultdict(list)
+        for run in runs:
+            for context, loss in by_context(run):
+                losses[context].append(loss)
+        traces.append(_over_seeds(label, losses, colour=model))
+        other = {max(losses): [run.metrics["test"]["other_context_loss"] for run in runs]}
+        look: Any = {"mark": "dots", "marker": "cross", "legend": "", "colour": model}
+        traces.append(_over_seeds(f"{label}, another article", other, **look))
     title = "the same 64 targets of each article (×: after the beginning of another)"
-    x_axis = Axis("tokens of the article before the first of them")
-    return Panel(title, x_axis, Axis("loss, nats per token"), traces)
+    x = Axis("tokens of the article before the first of them")
+    return Panel(title, x, Axis("loss, nats per token"), traces)
 
 
 def _over_seeds(name: str, losses: Mapping[int, list[float]], **look: Any) -> Trace:
-    found = [mean_interval(values, LOSS) for values in losses.values()]
-    means = [mean.mean for mean in found]
-    return Trace(name, list(losses), means, [mean.interval for mean in found], **look)
+    y, intervals = [], []
+    for values in losses.values():
+        mean = mean_interval(values, LOSS)
+        y.append(mean.mean)
+        intervals.append(mean.interval)
+    return Trace(name, list(losses), y, intervals, **look)
 
 
 def reads_context(model: str) -> Rule:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 from bench.records.numbers import items_of
@@ -32,9 +34,9 @@ from reproduce.claims.grammar import (
 )
 from reproduce.claims.observations import Sample, observe
 from reproduce.drawing.traces import curve_over_seeds, over_seeds
+from reproduce.experiment import Experiment
 from reproduce.plotting.panels import Axis, Panel, Picture, Place, Row, Trace
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, LABELS, METRICS, PUBLISHED_METRICS, UNINFORMED
 
@@ -59,26 +61,26 @@ LOSS = metric("loss")
 Depths = Mapping[str, Sequence[int]]  # of each preset
 
 
-def reproduction(title: str, source: str, depths: Depths, claims: Iterable[Claim]) -> Reproduction:
+def experiment(title: str, source: str, depths: Depths, claims: Iterable[Claim]) -> Experiment:
     """A figure of these depths: both models at each of them over seeds, with the same mini-batches
     in the same order; where models are tuned, each has its own learning rate at each depth."""
 
-    def plan(preset: str, seeds: int | None) -> Plan:
-        words = [("tasks=babistories", f"models.layers={depth}") for depth in depths[preset]]
-        return language.plan_of(preset, seeds, MODELS, words)
+    def cells(preset: str) -> list[tuple[Sequence[str], dict[str, int]]]:
+        return [(MODELS, {"models.layers": depth}) for depth in depths[preset]]
 
-    def belongs(record: RunRecord) -> bool:
-        return depth_of(record) in depths[record.preset]
+    def select(records: Records) -> list[RunRecord]:
+        belongs = lambda record: depth_of(record) in depths[record.preset]  # noqa: E731
+        return language.chosen_runs(language.tuned(records), MODELS, belongs, VARIED)
 
-    return language.reproduction(
+    return language.experiment(
         title,
         source,
-        plan,
-        lambda records: language.chosen_runs(language.tuned(records), MODELS, belongs, VARIED),
-        tuple(claims),
-        lambda records: panels(title, records),
+        claims,
+        records=select,
+        panels=partial(picture, title),
         variant=depth_of,
         varied=VARIED,
+        **language.trainings("babistories", cells),
     )
 
 
@@ -103,26 +105,27 @@ def published_levels(model: str, metric: str) -> list[float]:
     return [level for level in read if level is not None]
 
 
-def panels(title: str, records: Records) -> Picture:
+def picture(title: str, records: Records) -> Picture:
     """Loss against steps, one panel for each depth, and the final loss against depth."""
-    found = [_training(records, depth) for depth in depths_of(records)]
-    found.append(_after_training(records))
-    columns = 2 if len(found) == 4 else min(3, len(found))
-    found += [Panel()] * (-len(found) % columns)
-    rows = [Row(found[at : at + columns], 3.1) for at in range(0, len(found), columns)]
+    panels = [_training(records, depth) for depth in depths_of(records)]
+    panels.append(_after_training(records))
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
+    panels += [Panel()] * (-len(panels) % columns)
+    rows = [Row(panels[at : at + columns], 3.1) for at in range(0, len(panels), columns)]
     return Picture(title, rows, width=3.9 * columns)
 
 
 def _training(records: Records, depth: int) -> Panel:
+    """Losses by step: of training each seed, for a mean would be smoother than any run."""
     traces = []
     for model in MODELS:
-        label, found = LABELS[model], runs(model, depth).of(records)
-        look: dict[str, Any] = {"colour": model}
-        for run in found:  # a mean would be smoother than any run
+        label, of_model = LABELS[model], runs(model, depth).of(records)
+        faint: Any = {"role": "faint", "legend": "training, running (with dropout)"}
+        for run in of_model:
             name = f"{label}, training, seed {run.seed}"
-            one: Any = {"role": "faint", "legend": "training, running (with dropout)"}
-            traces.append(curve_over_seeds(name, [run], "training_loss", **one, **look))
-        traces.append(curve_over_seeds(label, found, "validation_loss", mark="both", **look))
+            traces.append(curve_over_seeds(name, [run], "training_loss", colour=model, **faint))
+        both: Any = {"mark": "both", "colour": model}
+        traces.append(curve_over_seeds(label, of_model, "validation_loss", **both))
     first = depth == depths_of(records)[0]
     y = Axis("loss, nats per token (lower is better)" if first else "", limits=_range(records))
     name = f"{depth} block{'s' if depth > 1 else ''}"
@@ -132,12 +135,12 @@ def _training(records: Records, depth: int) -> Panel:
 
 def _range(records: Records) -> tuple[float | None, float | None]:
     """Of the losses after the first fifth of training, so that the end can be seen."""
-    late = [
-        y
-        for curve in (curve for run in records for curve in run.curves.values() if curve.x)
-        for x, y in zip(curve.x, curve.y, strict=True)
-        if 5 * x >= curve.x[-1] and math.isfinite(y)
-    ]
+    late = []
+    for run in records:
+        for curve in run.curves.values():
+            for x, y in zip(curve.x, curve.y, strict=True):
+                if 5 * x >= curve.x[-1] and math.isfinite(y):
+                    late.append(y)
     return (0.98 * min(late), 1.02 * max(late)) if late else (None, None)
 
 
@@ -146,19 +149,18 @@ AFTER_TRAINING = {"loss": "validation: mean, 95 %, seeds", "train_loss": "traini
 
 def _after_training(records: Records) -> Panel:
     """Losses after training by depth, and the published ones."""
-    shown, traces = sorted({*depths_of(records), PUBLISHED_DEPTH}), []
-    pairs = [(loss, model) for loss in AFTER_TRAINING for model in MODELS]
-    for beside, (loss, model) in enumerate(pairs):
+    depths, traces = sorted({*depths_of(records), PUBLISHED_DEPTH}), []
+    for beside, (loss, model) in enumerate(product(AFTER_TRAINING, MODELS)):
         name = f"{LABELS[model]}, {METRICS[loss]}"
         look: Any = {"colour": model, "hollow": loss == "train_loss", "aside": beside - 1.5}
-        found = {place: runs(model, depth).of(records) for place, depth in enumerate(shown)}
-        traces.append(over_seeds(name, found, loss, legend=AFTER_TRAINING[loss], **look))
+        by_place = {place: runs(model, depth).of(records) for place, depth in enumerate(depths)}
+        traces.append(over_seeds(name, by_place, loss, legend=AFTER_TRAINING[loss], **look))
         levels = published_levels(model, PUBLISHED_METRICS[loss])
-        places = [shown.index(PUBLISHED_DEPTH)] * len(levels)
+        places = [depths.index(PUBLISHED_DEPTH)] * len(levels)
         look |= {"role": "published", "mark": "dots"}
         look["legend"] = "published (12 blocks, BabiStories)"
         traces.append(Trace(f"{name}, published", places, levels, **look))
-    blocks = Axis("blocks", categories=[str(depth) for depth in shown])
+    blocks = Axis("blocks", categories=list(map(str, depths)))
     return Panel("after training", x=blocks, traces=traces, legend="lower left")
 
 
@@ -267,4 +269,4 @@ CLAIMS = (
     *(_equal(depth, DEPTHS) for depth in EQUAL),
     *map(_level, MODELS),
 )
-REPRODUCTION = reproduction(TITLE, SOURCE, DEPTHS, CLAIMS)
+EXPERIMENT = experiment(TITLE, SOURCE, DEPTHS, CLAIMS)

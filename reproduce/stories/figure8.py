@@ -29,10 +29,10 @@ from reproduce.claims.grammar import (
 )
 from reproduce.claims.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
 from reproduce.drawing.traces import curve_over_seeds, level
+from reproduce.experiment import Sweep
 from reproduce.plotting import models
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.reproduction import Plan
 from reproduce.stories import context, language, positions
 from reproduce.stories.context import CONVOLUTION, FALLEN, MODELS, NEAR, ROPE
 from reproduce.stories.language import GPT2, UNINFORMED
@@ -51,27 +51,23 @@ INTERVALS = (
 )
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """A sweep over the Mosaic, the transformer, one with rotary positions and, at more than a smoke
-    test, one with a short convolution."""
-    contenders = (MOSAIC, GPT2, ROPE, *(() if preset == "smoke" else (CONVOLUTION,)))
-    words = ("tasks=wikipedia", f"models=[{','.join(contenders)}]")
-    return Plan(sweeps=(words,))
-
-
 def select(records: Records) -> list[RunRecord]:
     """Runs on the encyclopedia, of any of our models, all measured on the same windows."""
-    own = [r for r in records if r.task == "wikipedia"]
-    own = [record for record in own if record.role == "baseline" or record.model in MODELS]
-    return presets.as_preset(
-        language.of_one_corpus(own, lambda record: record.provenance.data), SEARCHED
-    )
+    compared = []
+    for record in records:
+        if record.task == "wikipedia" and (record.role == "baseline" or record.model in MODELS):
+            compared.append(record)
+    of_one_corpus = language.of_one_corpus(compared, lambda record: record.provenance.data)
+    return presets.as_preset(of_one_corpus, SEARCHED)
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """Above the losses, below the difference of the two models: one column for each kind."""
     kinds = positions.kinds_of(records)
-    rows = [Row([of(records, kind) for kind in kinds], 3.1) for of in (_losses, _difference)]
+    rows = [
+        Row([_losses(records, kind) for kind in kinds], 3.1),
+        Row([_difference(records, kind) for kind in kinds], 3.1),
+    ]
     if any(map(context.by_context, records)):
         rows.append(Row([context.same_targets(records)], 3.1))
     return Picture(TITLE, rows, 3.9 * max(len(kinds), 1) + 0.3, legend="below", columns=5)
@@ -79,42 +75,44 @@ def panels(records: Records) -> Picture:
 
 def _losses(records: Records, kind: str) -> Panel:
     """Each seed thin, means over seeds wide, with their 95 % over documents."""
-    length = length_of(records[0])
-    shown = [model for model in MODELS if positions.measured(records, model, kind)]
-    unigram = [r for r in records if r.role == "baseline" and r.label == "unigram"]
-    levels = [Stretch(kind, (1, length)).read(record) for record in unigram]
-    side: Any = "right" if length > 300 else "left"  # where there is room
-    flat = Remark("published: GPT2 flat from here", x=100, to=min(150, length), side=side)
-    traces = [_loss(records, model, kind) for model in shown]
+    length, traces, levels = length_of(records[0]), [], []
+    for model in MODELS:
+        if positions.measured(records, model, kind):
+            traces.append(_loss(records, model, kind))
+    for record in records:
+        if record.role == "baseline" and record.label == "unigram":
+            levels.append(Stretch(kind, (1, length)).read(record))
     traces += [level("unigram, mean", y, (1, length)) for y in levels if y is not None]
-    x, y = Axis(limits=(0, length + 1)), Axis("loss, nats per token (lower is better)")
-    return Panel(KINDS[kind], x, y, traces, [flat] if kind in ARTICLES else [])
+    remarks, side = [], "right" if length > 300 else "left"  # where there is room
+    if kind in ARTICLES:
+        look: Any = {"to": min(150, length), "side": side}
+        remarks.append(Remark("published: GPT2 flat from here", x=100, **look))
+    x, y_axis = Axis(limits=(0, length + 1)), Axis("loss, nats per token (lower is better)")
+    return Panel(KINDS[kind], x, y_axis, traces, remarks)
 
 
 def _loss(records: Records, model: str, kind: str) -> Trace:
+    """The mean over seeds in bins of positions, with its interval over documents."""
     runs, x = positions.measured(records, model, kind), positions.centres(records).tolist()
+
+    def curve(run: RunRecord) -> Curve:
+        return Curve(x=x, y=positions.binned(run, kind).tolist())
+
     drawn = np.mean([positions.samples(run, kind) for run in runs], axis=0)
-    return replace(
-        curve_over_seeds(
-            models.label(model),
-            runs,
-            lambda run: Curve(x=x, y=positions.binned(run, kind).tolist()),
-            role="emphasis",
-            colour=model,
-        ),
-        interval=np.percentile(drawn, [2.5, 97.5], axis=0).T.tolist(),
-    )
+    look: Any = {"role": "emphasis", "colour": model}
+    trace = curve_over_seeds(models.label(model), runs, curve, **look)
+    return replace(trace, interval=np.percentile(drawn, [2.5, 97.5], axis=0).T.tolist())
 
 
 def _difference(records: Records, kind: str) -> Panel:
     """The transformer's loss minus the Mosaic's, with its interval over seeds and documents."""
-    found, traces = positions.difference(records, kind), []
-    if found is not None:
+    difference, traces = positions.difference(records, kind), []
+    if difference is not None:
         name, x = "difference, 95 % over seeds and documents", positions.centres(records).tolist()
-        traces.append(Trace(name, x, found.means, found.intervals, colour="black"))
-    if found is not None and found.crossing is not None:
+        traces.append(Trace(name, x, difference.means, difference.intervals, colour="black"))
+    if difference is not None and difference.crossing is not None:
         marker: Any = {"mark": "dots", "marker": "down", "colour": MOSAIC}
-        traces.append(Trace("Mosaic ahead from here", [found.crossing], [0.0], **marker))
+        traces.append(Trace("Mosaic ahead from here", [difference.crossing], [0.0], **marker))
     remarks, length = [Remark(y=0, line="solid")], length_of(records[0])
     if kind in ARTICLES:
         look: Any = {"line": "dashed", "at": 1, "side": "right" if length > 300 else "center"}
@@ -320,4 +318,16 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = language.reproduction(TITLE, SOURCE, plan, select, CLAIMS, panels)
+ONE_WITH_A_CONVOLUTION = ("laptop", "gpu", "paper")  # a smoke test has no time for it
+COMPARED = (MOSAIC, GPT2, ROPE)
+EXPERIMENT = language.experiment(
+    TITLE,
+    SOURCE,
+    CLAIMS,
+    sweeps=[
+        Sweep("wikipedia", COMPARED, presets=["smoke"]),
+        Sweep("wikipedia", (*COMPARED, CONVOLUTION), presets=ONE_WITH_A_CONVOLUTION),
+    ],
+    records=select,
+    panels=picture,
+)

@@ -20,13 +20,11 @@ from core.errors import UserError
 from core.statistics import REAL
 from reproduce.claims import presets
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import UNTRAINED
 from reproduce.claims.grammar import Number, Ready, Records, Rule, Runs, told, within
 from reproduce.claims.verdicts import Finding, not_asked
+from reproduce.experiment import Experiment, OverSeeds, Settings, Sweep
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Picture
 from reproduce.published.numbers import published_numbers
-from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 GPT2 = "gpt2"
@@ -34,7 +32,6 @@ LABELS = {name: label(name) for name in ("memory_mosaic", GPT2, "mamba", "s4d", 
 SEEDS = 3
 TUNED = ("laptop",)  # presets at which each model has its own learning rate
 SEARCHED = "training.lr"
-EXTEND = "extend=2"  # values that the grid of a sweep may get on each side, for all models alike
 BABISTORIES = "babistories"
 ON_BABISTORIES = "corpus=babistories stories=FOLDER"  # words by which a figure reads the files
 # A loss after training -> its split; and as it was published, of random windows.
@@ -45,41 +42,45 @@ UNINFORMED = math.log(50_257)
 LEARNED = 1.0  # nats of training loss
 
 
-def runs_of(models: Sequence[str], seeds: int | None, *words: str) -> tuple[tuple[str, ...], ...]:
-    """Words of single runs; seeds first, so that a stopped reproduction has whole comparisons."""
-    return tuple(
-        (words[0], f"models={model}", *words[1:], f"seed={seed}")
-        for seed in range(seeds or SEEDS)
-        for model in models
-    )
+Cells = Callable[[str], Sequence[tuple[Sequence[str], Settings]]]  # of a preset: models, settings
 
 
-def plan_of(
-    preset: str, seeds: int | None, models: Sequence[str], settings: Iterable[Sequence[str]]
-) -> Plan:
-    """Models at several settings of one task, with the training of the preset; where each model has
-    its own learning rate, a sweep for each setting, from the same grid.
+def trainings(task: str, cells: Cells) -> dict[str, Any]:
+    """What is run of models on one task at several settings: where each model has its own learning
+    rate, a sweep for each setting, from the same grid; else a run of each model for each seed.
 
     Args:
-        settings: for each the words of a command line, of which the first names the task.
+        cells: of a preset the settings, each with its models.
     """
-    if preset in TUNED:
-        names = f"models=[{','.join(models)}]"
-        return Plan(sweeps=tuple((task, names, *words, EXTEND) for task, *words in settings))
-    return Plan(tuple(run for words in settings for run in runs_of(models, seeds, *words)))
+
+    def sweeps(preset: str) -> list[Sweep]:
+        planned = []
+        for models, settings in cells(preset) if preset in TUNED else ():
+            # The grid may get two values on each side, for all models alike.
+            planned.append(Sweep(task, models, {**settings, "sweep.extend": 2}))
+        return planned
+
+    def runs(preset: str) -> list[OverSeeds]:
+        planned = []
+        for models, settings in () if preset in TUNED else cells(preset):
+            planned.append(OverSeeds(task, models, settings, seeds=SEEDS))
+        return planned
+
+    return {"sweeps": sweeps, "runs": runs}
 
 
 def tuned(records: Iterable[RunRecord]) -> list[RunRecord]:
     """At the presets with sweeps the runs whose learning rate was searched, if there are any:
     another figure may have made others."""
-    every = list(records)
-    found = [record for record in every if record.role == "baseline" or _searched(record)]
-    return found if trained(found) else every
+    records = list(records)
+    searched = [record for record in records if record.role == "baseline" or _searched(record)]
+    return searched if trained(searched) else records
 
 
 def _searched(record: RunRecord) -> bool:
-    own = record.study.search_space if record.study and record.preset in TUNED else {}
-    return SEARCHED in own
+    """Whether its learning rate was."""
+    study = record.study if record.preset in TUNED else None
+    return study is not None and SEARCHED in study.search_space
 
 
 def trained(records: Iterable[RunRecord]) -> list[RunRecord]:
@@ -87,28 +88,11 @@ def trained(records: Iterable[RunRecord]) -> list[RunRecord]:
     return [record for record in records if record.role != "baseline"]
 
 
-def reproduction(
-    title: str,
-    source: str,
-    plan: Callable[[str, int | None], Plan],
-    select: Callable[[Records], list[RunRecord]],
-    claims: Iterable[Claim],
-    panels: Callable[[Records], Picture],
-    **others: Any,
-) -> Reproduction:
+def experiment(title: str, source: str, claims: Iterable[Claim], **others: Any) -> Experiment:
     """A figure or table on language: its note and all evidence say on which corpus."""
     told_corpus = partial(told, before=lambda records: f"{corpus_line(records)}: ")
-    told_claims = tuple(replace(claim, rule=told_corpus(claim.rule)) for claim in claims)
-    return Reproduction(
-        title,
-        source,
-        plan,
-        select,
-        told_claims,
-        panels,
-        note=corpus_line,
-        **{"control": UNTRAINED, **others},
-    )
+    told_claims = [replace(claim, rule=told_corpus(claim.rule)) for claim in claims]
+    return Experiment(title, source, told_claims, note=corpus_line, **others)
 
 
 def chosen_runs(
@@ -126,14 +110,14 @@ def chosen_runs(
         UserError: there are runs, and none of them belongs; or they are of several corpora.
     """
     runs = [r for r in trained(records) if r.task == "babistories" and r.model in models]
-    found = list(filter(belongs, runs))
-    if runs and not found:
+    chosen = list(filter(belongs, runs))
+    if runs and not chosen:
         raise UserError(
             f"no run has settings that this figure shows at preset {runs[0].preset}: it varies "
             f"{', '.join(varied)} itself, so leave them out"
         )
-    own = (*varied, SEARCHED) if all(map(_searched, found)) else varied
-    return presets.as_preset(of_one_corpus(found), but=own)
+    free = (*varied, SEARCHED) if all(map(_searched, chosen)) else varied
+    return presets.as_preset(of_one_corpus(chosen), but=free)
 
 
 def of_one_corpus(

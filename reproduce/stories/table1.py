@@ -13,8 +13,8 @@ from reproduce.claims.controls import NOTHING_TRAINED
 from reproduce.claims.grammar import Drawn, Records, Rule, each, once, setting, told, where, within
 from reproduce.claims.observations import observe
 from reproduce.drawing.tables import markdown
+from reproduce.experiment import Baselines
 from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.reproduction import Plan
 from reproduce.stories import language
 from reproduce.stories.language import BABISTORIES, ON_BABISTORIES, corpus_name
 
@@ -39,16 +39,10 @@ ALIKE = 0.1
 Counts = Mapping[str, float]  # of one file
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Nothing is trained: the predictors without training hold the counts of the corpus."""
-    return Plan(baselines=(("tasks=babistories", f"models={language.GPT2}"),))
-
-
 def select(records: Records) -> list[RunRecord]:
     """The predictors without training on stories."""
-    return language.of_one_corpus(
-        record for record in records if record.task == "babistories" and record.role == "baseline"
-    )
+    predictors = (r for r in records if r.task == "babistories" and r.role == "baseline")
+    return language.of_one_corpus(predictors)
 
 
 def counts(records: Records) -> dict[str, Counts]:
@@ -65,7 +59,7 @@ def counts(records: Records) -> dict[str, Counts]:
     }
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """A panel for each quantity, a row for each file: counted here, and printed."""
     row, x = [], Axis(categories=[*SPLITS.values()])
     for quantity, name in QUANTITIES.items():
@@ -76,25 +70,28 @@ def panels(records: Records) -> Picture:
     return Picture(TITLE, [Row(row, 2.0, shared=True)], width=10.5)
 
 
-def _points(name: str, of: Mapping[str, Counts], quantity: str, **look: Any) -> Trace:
-    values = {x: of[split][quantity] for x, split in enumerate(SPLITS) if split in of}
-    texts = [f"{value:,.0f} {name}" for value in values.values()]
-    return Trace(name, [*values], [*values.values()], texts=texts, mark="dots", **look)
+def _points(name: str, by_split: Mapping[str, Counts], quantity: str, **look: Any) -> Trace:
+    places, values = [], []
+    for place, split in enumerate(SPLITS):
+        if split in by_split:
+            places.append(place)
+            values.append(by_split[split][quantity])
+    texts = [f"{value:,.0f} {name}" for value in values]
+    return Trace(name, places, values, texts=texts, mark="dots", **look)
 
 
 def table(records: Records) -> str:
     """The table, ours beside the printed counts."""
-    found = counts(records)
-
-    def cells(split: str, quantity: str) -> list[str]:
-        ours = f"{found[split][quantity]:,.0f}" if split in found else "none"
-        return [ours, f"{PUBLISHED[split][quantity]:,.0f}"]
-
-    heads = ["file", *(head for name in QUANTITIES.values() for head in (name, "published"))]
-    rows = [
-        [name, *(cell for quantity in QUANTITIES for cell in cells(split, quantity))]
-        for split, name in SPLITS.items()
-    ]
+    heads = ["file"]
+    for name in QUANTITIES.values():
+        heads += [name, "published"]
+    by_split, rows = counts(records), []
+    for split, name in SPLITS.items():
+        row = [name]
+        for quantity in QUANTITIES:
+            row.append(f"{by_split[split][quantity]:,.0f}" if split in by_split else "none")
+            row.append(f"{PUBLISHED[split][quantity]:,.0f}")
+        rows.append(row)
     return f"{markdown(heads, rows)}\n{escaping.markdown(language.corpus_line(records))}\n"
 
 
@@ -173,6 +170,13 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = language.reproduction(
-    TITLE, SOURCE, plan, select, CLAIMS, panels, table=table, control=NOTHING_TRAINED
+EXPERIMENT = language.experiment(
+    TITLE,
+    SOURCE,
+    CLAIMS,
+    baselines=[Baselines("babistories", [language.GPT2])],  # which hold the counts of the corpus
+    records=select,
+    panels=picture,
+    table=table,
+    control=NOTHING_TRAINED,
 )

@@ -6,9 +6,8 @@ the published ones.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -32,9 +31,9 @@ from reproduce.claims.grammar import (
 )
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
+from reproduce.experiment import OverSeeds
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Trace
 from reproduce.plotting.panels import Row as PanelRow
-from reproduce.reproduction import Plan
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 
@@ -93,17 +92,11 @@ SHORT = (FIRST, SLOWER, HALF)  # what a training of hundreds or thousands of ste
 @cache
 def settings(preset: str, row: Row) -> dict[str, Any]:
     """The varied settings of a row at a preset."""
-    own, values = presets.of_preset("babistories", GPT2, preset), {}
+    usual, values = presets.of_preset("babistories", GPT2, preset), {}
     for key in VARIED:
-        scaled = float(f"{own[key] * row.changes.get(key, 1):.12g}")
-        values[key] = max(1, round(scaled)) if isinstance(own[key], int) else scaled
+        scaled = float(f"{usual[key] * row.changes.get(key, 1):.12g}")
+        values[key] = max(1, round(scaled)) if isinstance(usual[key], int) else scaled
     return values
-
-
-def words_of(preset: str, row: Row) -> tuple[str, ...]:
-    """What the row changes, as words of the command line."""
-    found, own = settings(preset, row), presets.of_preset("babistories", GPT2, preset)
-    return tuple(f"{key}={json.dumps(found[key])}" for key in VARIED if found[key] != own[key])
 
 
 def row_of(record: RunRecord) -> Row | None:
@@ -130,16 +123,21 @@ def published(row: Row, metric: str) -> float | None:
     return language.published_number(PUBLISHED, PUBLISHED_METRICS[metric], row.label)
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
+def changed(preset: str, row: Row) -> dict[str, Any]:
+    """The settings of a row that are not those of the preset."""
+    usual = presets.of_preset("babistories", GPT2, preset)
+    return {key: v for key, v in settings(preset, row).items() if v != usual[key]}
+
+
+def runs(preset: str) -> list[OverSeeds]:
     """Each setting over seeds; of a preset that trains for less than the paper those alone that
     some claim can be judged by there."""
     steps = presets.of_preset("babistories", GPT2, preset)["training.steps"]
-    runs: list[tuple[str, ...]] = []
+    planned = []
     for row in ROWS if steps >= FULL_LENGTH else SHORT:
-        usual = WARMUP_SEEDS if row == SHORT_WARMUP else None
-        words = ("tasks=babistories", *words_of(preset, row))
-        runs += language.runs_of((GPT2,), seeds or usual, *words)
-    return Plan(tuple(runs))
+        seeds = WARMUP_SEEDS if row == SHORT_WARMUP else language.SEEDS
+        planned.append(OverSeeds("babistories", [GPT2], changed(preset, row), seeds=seeds))
+    return planned
 
 
 def select(records: Records) -> list[RunRecord]:
@@ -147,21 +145,21 @@ def select(records: Records) -> list[RunRecord]:
     return language.chosen_runs(records, (GPT2,), lambda record: row_of(record) is not None, VARIED)
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """One line for each setting: losses here, and the published ones on their own axis."""
+    here, remarks = [], []
+    for place, row in enumerate(ROWS):
+        here += [_measured(records, place, row, metric) for metric in METRICS]
+        if published(row, "loss") is None:
+            at = published(FIRST, "loss")
+            remarks.append(Remark("training failed", x=place, y=at, side="center"))
     rows = Axis(categories=[_tick(row, records) for row in ROWS])
     axis = Axis("loss, nats per token (lower is better)")
-    here = [_measured(records, place, row, m) for place, row in enumerate(ROWS) for m in METRICS]
-    there = [_published(metric) for metric in METRICS]
-    failed = [place for place, row in enumerate(ROWS) if published(row, "loss") is None]
-    at = published(FIRST, "loss")
-    remarks = [Remark("training failed", x=place, y=at, side="center") for place in failed]
-    both = [
-        Panel("measured here: mean, 95 % interval, seeds", rows, axis, here, legend="best"),
-        Panel("published (BabiStories, 12 blocks)", rows, axis, there, remarks),
-    ]
-    both = [replace(panel, sideways=True) for panel in both]
-    return Picture(TITLE, [PanelRow(both, 3.8, shared=True)], width=10.5)
+    title = "measured here: mean, 95 % interval, seeds"
+    left = Panel(title, rows, axis, here, sideways=True, legend="best")
+    title = "published (BabiStories, 12 blocks)"
+    right = Panel(title, rows, axis, list(map(_published, METRICS)), remarks, sideways=True)
+    return Picture(TITLE, [PanelRow([left, right], 3.8, shared=True)], width=10.5)
 
 
 LEGEND = {"loss": "validation", "train_loss": "training, without dropout"}
@@ -185,14 +183,14 @@ def _published(metric: str) -> Trace:
 
 
 def _tick(row: Row, records: Records) -> str:
-    own = settings(records[0].preset, row) if records else {}
-    changed = [key for key in row.changes if key in own and not key.endswith("fraction")]
-    details = [f"{_short(key)} {own[key]:g}" for key in changed]
+    """The name of a row, with the values of what it changes at the preset of the records."""
+    values = settings(records[0].preset, row) if records else {}
+    details = []
+    for key in row.changes:
+        if key in values and not key.endswith("fraction"):
+            name = key.partition(".")[2].removesuffix("_steps").replace("_", " ")
+            details.append(f"{name} {values[key]:g}")
     return f"{row.name}\n({', '.join(details)})" if details else row.name
-
-
-def _short(key: str) -> str:
-    return key.partition(".")[2].removesuffix("_steps").replace("_", " ")
 
 
 def table(records: Records) -> str:
@@ -201,19 +199,16 @@ def table(records: Records) -> str:
     keys = [key for key in VARIED if not key.endswith("minimum_lr_fraction")]
     for name in METRICS.values():
         heads += [f"{name} loss", "published"]
-
-    def cells(row: Row) -> list[str]:
-        own = settings(records[0].preset, row)
-        found = [f"{own[key]:g}" for key in keys]
+    lines = []
+    for row in ROWS:
+        values, runs_of_row = settings(records[0].preset, row), of_row(row).of(records)
+        line = [f"{values[key]:g}" for key in keys]
         for metric in METRICS:
             level = published(row, metric)
-            found.append(cell(summary(of_row(row).of(records), metric)))
-            found.append("failed" if level is None else f"{level:.3f}")
-        return found
-
-    return (
-        f"{markdown(heads, map(cells, ROWS))}\n{escaping.markdown(language.corpus_line(records))}\n"
-    )
+            line.append(cell(summary(runs_of_row, metric)))
+            line.append("failed" if level is None else f"{level:.3f}")
+        lines.append(line)
+    return f"{markdown(heads, lines)}\n{escaping.markdown(language.corpus_line(records))}\n"
 
 
 def _worse(*rows: Row, by: float = 0.0, lower_training: bool = False) -> Rule:
@@ -316,13 +311,13 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = language.reproduction(
+EXPERIMENT = language.experiment(
     TITLE,
     SOURCE,
-    plan,
-    select,
     CLAIMS,
-    panels,
+    runs=runs,
+    records=select,
+    panels=picture,
     table=table,
     variant=lambda record: (row_of(record) or FIRST).name,
     varied=VARIED,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any
 
 from core.statistics import mean_of
-from reproduce.claims.grammar import Records, metric
+from reproduce.claims.grammar import Records, Runs, metric
+from reproduce.drawing.plots import curves, dots, names
 from reproduce.drawing.tables import markdown
-from reproduce.drawing.traces import curve_over_seeds, dots
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
 from reproduce.test_time_memory import runs
@@ -70,7 +69,7 @@ COLUMNS = {
 Cells = Mapping[str, Sequence[float | None]]
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """Curves, bars and two tables in colour."""
     curves = [_curves(records, *panel) for panel in CURVES]
     by_part = {label(model): _parts(records, model) for model in MEMORIES}
@@ -101,16 +100,19 @@ def _sizes(records: Records) -> Panel:
 
 
 def _by_memory(records: Records, curve: str, material: str = "") -> list[Trace]:
-    by_model = {model: of(model, material).of(records) for model in MEMORIES}
-    look: dict[str, Any] = {"mark": "both"}
-    return [curve_over_seeds(label(m), own, curve, colour=m, **look) for m, own in by_model.items()]
+    return list(curves(curve, _labelled(MEMORIES, material), mark="both")(records))
+
+
+def _labelled(models: Sequence[str], variant: str = "") -> list[Runs]:
+    """The runs of memories in one variant, called as figures have it."""
+    return [of(model, variant).but(label(model)) for model in models]
 
 
 def _bars(records: Records, name: str) -> Panel:
-    by_model = {model: found for model in MEMORIES if (found := of(model).of(records))}
-    names = Axis(categories=[label(model) for model in by_model])
-    traces = dots(by_model, name, mark="bars", legend="")
-    return Panel(BARS[name], x=names, sideways=True, traces=traces)
+    models = [model for model in MEMORIES if of(model).of(records)]
+    runs = _labelled(models)
+    traces = dots(name, runs, mark="bars", legend="")(records)
+    return Panel(BARS[name], names(runs)(records), sideways=True, traces=traces)
 
 
 def _table(cells: Cells, columns: Sequence[str], title: str) -> Panel:
@@ -122,63 +124,62 @@ def _table(cells: Cells, columns: Sequence[str], title: str) -> Panel:
 
 
 def _mean(records: Records, model: str, name: str, variant: str = "") -> float | None:
-    found = [metric(name)(run) for run in of(model, variant).finished(records)]
-    known = [value for value in found if value is not None]
-    return mean_of(known) if known else None
+    """The mean of a metric over the runs that have it."""
+    values = map(metric(name), of(model, variant).finished(records))
+    with_value = [value for value in values if value is not None]
+    return mean_of(with_value) if with_value else None
 
 
 def _parts(records: Records, model: str) -> list[float | None]:
     """Tracking over vectors, patterns over numbers."""
-    materials = {name: "" if name.startswith("tracking") else NUMBERS for name in PARTS}
-    return [_mean(records, model, name, material) for name, material in materials.items()]
+    cells = []
+    for name in PARTS:
+        material = "" if name.startswith("tracking") else NUMBERS
+        cells.append(_mean(records, model, name, material))
+    return cells
 
 
 def experiment_cells(records: Records) -> dict[str, list[float | None]]:
     """Recall in the README's experiments, each at the largest number of sequences that was run: by
     its network with its settings, in the stable form, and by every memory over fixed vectors."""
-
-    def row(model: str, *variants: str) -> list[float | None]:
-        named = zip(EXPERIMENTS, cycle(variants), strict=False)
-        return [_largest(records, model, name, variant) for name, variant in named]
-
-    own = {
-        "README's network": row(
-            runs.WEIGHTS,
-            runs.ONE,
-            runs.MANY,
-            runs.STREAM,
-            runs.CAPACITY,
-            runs.FORGETTING,
-            runs.FORGETTING,
-        )
+    forgetting = runs.FORGETTING, runs.FORGETTING
+    scripts = (runs.ONE, runs.MANY, runs.STREAM, runs.CAPACITY, *forgetting)
+    rows = {
+        "README's network": (runs.WEIGHTS, scripts),
+        "the same, stable form": (runs.WEIGHTS, [runs.STABLE] * len(EXPERIMENTS)),
     }
-    stable = {"the same, stable form": row(runs.WEIGHTS, runs.STABLE)}
-    return own | stable | {label(model): row(model, runs.INTEGERS) for model in MEMORIES}
+    for model in MEMORIES:
+        rows[label(model)] = model, [runs.INTEGERS] * len(EXPERIMENTS)
+    cells = {}
+    for name, (model, variants) in rows.items():
+        metrics = zip(EXPERIMENTS, variants, strict=True)
+        cells[name] = [_largest(records, model, metric, variant) for metric, variant in metrics]
+    return cells
 
 
 def _largest(records: Records, model: str, name: str, variant: str) -> float | None:
     """The mean of a metric, or of the one with the largest number at its end."""
-    names = {key for r in of(model, variant).of(records) for key in r.metrics.get("test", {})}
-    counts = [int(key.rpartition("_")[2]) for key in names if key.startswith(f"{name}_")]
-    chosen = name if name in names or not counts else f"{name}_{max(counts)}"
-    return _mean(records, model, chosen, variant)
+    metrics = set().union(*(r.metrics.get("test", {}) for r in of(model, variant).of(records)))
+    counts = [int(key.rpartition("_")[2]) for key in metrics if key.startswith(f"{name}_")]
+    if name not in metrics and counts:
+        name = f"{name}_{max(counts)}"
+    return _mean(records, model, name, variant)
 
 
 def table(records: Records) -> str:
     """The battery over vectors, and the README's experiments, a row for each memory: means over
     seeds. A memory that has no such number has a dash."""
-    made = of(runs.NEAREST).of(records)
-    scale = f"Preset {made[0].preset}, means of up to {len(made)} seeds.\n\n" if made else ""
-    battery = [
-        [label(model), *(_cell(records, model, name) for name in COLUMNS)]
-        for model in MEMORIES
-        if of(model).of(records)
-    ]
+    scale, battery, experiments = "", [], []
+    if run := of(runs.NEAREST).of(records):
+        scale = f"Preset {run[0].preset}, means of up to {len(run)} seeds.\n\n"
+    for model in MEMORIES:
+        if of(model).of(records):
+            cells = [_cell(records, model, name) for name in COLUMNS]
+            battery.append([label(model), *cells])
+    for name, row in experiment_cells(records).items():
+        cells = ["–" if value is None else f"{value:.2f}" for value in row]
+        experiments.append([name, *cells])
     heads = [name.replace("\n", " ") for name in EXPERIMENTS.values()]
-    experiments = [
-        [name, *("–" if value is None else f"{value:.2f}" for value in row)]
-        for name, row in experiment_cells(records).items()
-    ]
     first = markdown(["memory", *COLUMNS.values()], battery)
     return f"{scale}{first}\n" + markdown(["README's experiments", *heads], experiments)
 

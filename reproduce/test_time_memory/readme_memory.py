@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
-from reproduce.claims.grammar import Records, Rule, Runs, any_of, each, measured, once, within
-from reproduce.drawing.traces import over_seeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Row
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.claims.grammar import Rule, Runs, each, measured, once, within
+from reproduce.drawing.plots import Plot, points
+from reproduce.experiment import Experiment, OverSeeds
+from reproduce.plotting.panels import Axis
 from reproduce.test_time_memory import runs
 from reproduce.test_time_memory.metrics import items_behind
 from reproduce.test_time_memory.titans_memory import README
 
 TITLE = "The README's memory: ten thousand sequences, and generative replay"
-COUNT, SEEDS = 10_000, 3
+COUNT = 10_000
 REPLAY, DREAMS = "generative_replay", (0.0, 1.0, 10.0)
 FIRST, SECOND = "forgetting_first_after", "forgetting_second_after"
 NOTHING, AS_MANY, TEN_TIMES = (
@@ -30,30 +30,31 @@ MANY = Runs(
 )
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
+def planned(preset: str) -> list[OverSeeds]:
     """Two batches with each amount of replay; from ``laptop`` on, ten thousand sequences."""
-    words = {setting.name: setting.words for setting in runs.settings(preset)}
-    own = [word for word in words[runs.FORGETTING] if not word.startswith("models.replay")]
-    found = [(f"models={REPLAY}", *own, f"models.dreams={dreams}") for dreams in DREAMS]
-    if preset != "smoke":
-        # The smaller number is what validation has: the larger one takes too long to be made twice.
-        sizes = f"tasks.capacities=[200,{COUNT}]"
-        found.append((f"models={runs.WEIGHTS}", *words[runs.CAPACITY], sizes))
-    task = f"tasks={runs.TASK}"
-    return Plan(tuple((task, *one, f"seed={k}") for one in found for k in range(seeds or SEEDS)))
+    settings = {variant.name: variant.settings for variant in runs.variants(preset)}
+    forgetting = {**settings[runs.FORGETTING]}
+    del forgetting["models.replay"]
+    # The smaller number is what validation has: the larger one takes too long to be made twice.
+    many = {**settings[runs.CAPACITY], "tasks.capacities": [200, COUNT]}
+    larger = ["laptop", "gpu", "paper"]
+    measured = [OverSeeds(runs.TASK, [runs.WEIGHTS], many, presets=larger, seeds=3)]
+    for dreams in DREAMS:
+        replay = {**forgetting, "models.dreams": dreams}
+        measured.append(OverSeeds(runs.TASK, [REPLAY], replay, seeds=3))
+    return measured
 
 
-def panels(records: Records) -> Picture:
-    """Recall of both batches by how much is made up."""
-    both = ((FIRST, "the first batch", "vermillion"), (SECOND, "the second batch", "blue"))
-    by_dreams = {
-        dreams: found.of(records)
-        for dreams, found in zip(DREAMS, (NOTHING, AS_MANY, TEN_TIMES), strict=True)
-    }
-    traces = [over_seeds(name, by_dreams, read, colour=colour) for read, name, colour in both]
-    x = Axis("pairs made up for each that was written", "symlog", ticks=[*DREAMS])
-    y = Axis("recall after both", limits=(-0.03, 1.03))
-    return Picture(TITLE, [Row([Panel("two batches, one after the other", x, y, traces)])], width=6)
+BY_DREAMS = dict(zip(DREAMS, (NOTHING, AS_MANY, TEN_TIMES), strict=True))
+BATCHES = Plot(
+    "two batches, one after the other",
+    Axis("pairs made up for each that was written", "symlog", ticks=[*DREAMS]),
+    Axis("recall after both", limits=(-0.03, 1.03)),
+    [
+        points("the first batch", BY_DREAMS, FIRST, colour="vermillion"),
+        points("the second batch", BY_DREAMS, SECOND, colour="blue"),
+    ],
+)
 
 
 def keeps_both(made_up: Runs, low: float = 0.9) -> Rule:
@@ -88,13 +89,14 @@ CLAIMS = (
     ),
 )
 
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
     README,
-    plan,
-    any_of(MANY.has, *(found.has for found in (NOTHING, AS_MANY, TEN_TIMES))),
     CLAIMS,
-    panels,
-    lambda record: repr([record.config["models"], record.config["tasks"]["experiments"]]),
+    runs=planned,
+    records=[MANY, *BY_DREAMS.values()],
+    panels=[[BATCHES]],
+    layout={"width": 6},
+    variant=lambda record: repr([record.config["models"], record.config["tasks"]["experiments"]]),
     control=UNTRAINED.by(stored_in_weights="models.steps=1"),
 )

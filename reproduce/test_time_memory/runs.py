@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from typing import Any
 
-from bench.config.config import parse
 from bench.records.schema import RunRecord
 from reproduce.claims.grammar import Records, Runs
 from reproduce.claims.presets import flat, preset_settings
-from reproduce.reproduction import Plan
+from reproduce.experiment import OverSeeds
 
 TASK = "test_time_memory"
 SECTIONS = ("tasks", "models")  # of what tells settings apart
+PRESETS = ("smoke", "laptop", "gpu", "paper")
 SEEDS = 5
 
 HEBB, DELTA, RIDGE = "outer_product", "delta_rule", "ridge"
@@ -41,138 +42,141 @@ MEMORIES = (  # forms of one kind stand together
     NEAREST,
 )
 # Pairs that contradict each other are never all recalled: a training that waits for it never ends.
-PATIENT = {
-    TRAINED: ("models.patience=4",),
-    "trained_low_rank": ("models.patience=4", "models.steps=256"),
+PATIENT: Mapping[str, Mapping[str, Any]] = {
+    TRAINED: {"models.patience": 4},
+    "trained_low_rank": {"models.patience": 4, "models.steps": 256},
     # At the edge of its capacity it goes on and on: its slope is left to the capacities' figure.
-    "mlp": ("models.check_every=32", "models.patience=8", "models.steps=4096", "tasks.widths=[]"),
+    "mlp": {
+        "models.check_every": 32,
+        "models.patience": 8,
+        "models.steps": 4096,
+        "tasks.widths": [],
+    },
 }
 NUMBERS, TEXT, INTEGERS = "numbers", "text", "integers"
 MOMENTUM, DECAY, NO_DECAY = "large momentum", "forgetting", "no forgetting"
 NO_REPLAY = "no replay"
-TITANS_SETTINGS = {
-    MOMENTUM: (LINEAR, ("models.momentum=0.9",)),
-    DECAY: (LINEAR, ("models.rate=0.5", "models.momentum=0.0", "models.decay=0.02")),
-    NO_DECAY: (LINEAR, ("models.rate=0.5", "models.momentum=0.0")),
-    NO_REPLAY: (WEIGHTS, ("models.replay=0.0",)),
+TITANS_SETTINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    MOMENTUM: (LINEAR, {"models.momentum": 0.9}),
+    DECAY: (LINEAR, {"models.rate": 0.5, "models.momentum": 0.0, "models.decay": 0.02}),
+    NO_DECAY: (LINEAR, {"models.rate": 0.5, "models.momentum": 0.0}),
+    NO_REPLAY: (WEIGHTS, {"models.replay": 0.0}),
 }
 STABLE = "README: stable form"
 ONE, MANY, STREAM = "README: one", "README: many", "README: stream"
 ONE_SMALL = "README: one, the step of many"
 CAPACITY, FORGETTING = "README: capacity", "README: forgetting"
-# Eight times fifty sequences tell 0.99 from less, and eight trainings a half from none.
-TRAININGS = {MANY: 8}
 LARGE_STEP, STREAM_ALONE = "README: many, ten times the step", "README: stream, nothing replayed"
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A memory and the words that make it other than it comes; ``name`` is "" where none do."""
+class Variant:
+    """A memory and the settings that make it other than it comes; ``name`` is "" where none do.
+
+    Attributes:
+        seeds: of every preset but ``smoke``.
+        seeds_at_smoke: of that one.
+    """
 
     name: str
     model: str
-    words: tuple[str, ...] = ()
-    many_seeds: bool = False  # as the claims that compare recalls need
-    trainings: int = 0  # so many at least, each from a seed of its own
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int = 3
+    seeds_at_smoke: int = 1
 
 
 @cache
-def settings(preset: str) -> tuple[Setting, ...]:
+def variants(preset: str) -> tuple[Variant, ...]:
     """Every memory over every material, the settings that claims compare, and the README's network
     with the settings that its script for each experiment has."""
-    found = [Setting("", name, PATIENT.get(name, ()), name not in PATIENT) for name in MEMORIES]
-    found += [Setting(n, model, words, True) for n, (model, words) in TITANS_SETTINGS.items()]
-    found += [
-        Setting(material, name, (f"tasks.material={material}", *PATIENT.get(name, ())))
-        for material in (NUMBERS, TEXT, INTEGERS)
-        for name in MEMORIES
-    ]
-    over_tokens = (f"tasks.material={INTEGERS}", "models.vocabulary=1001")
-    found.append(Setting(STABLE, WEIGHTS, over_tokens))
-    found += [
-        Setting(name, WEIGHTS, (*over_tokens, *words), trainings=TRAININGS.get(name, 0))
-        for name, words in _readme(preset).items()
-    ]
-    return tuple(found)
+    compared = {"seeds": SEEDS, "seeds_at_smoke": 3}  # as the claims that compare recalls need
+    planned = []
+    for model in MEMORIES:
+        settings = PATIENT.get(model, {})
+        planned.append(Variant("", model, settings, **({} if settings else compared)))
+    for name, (model, settings) in TITANS_SETTINGS.items():
+        planned.append(Variant(name, model, settings, **compared))
+    for material, model in product((NUMBERS, TEXT, INTEGERS), MEMORIES):
+        settings = {"tasks.material": material, **PATIENT.get(model, {})}
+        planned.append(Variant(material, model, settings))
+    over_tokens = {"tasks.material": INTEGERS, "models.vocabulary": 1001}
+    planned.append(Variant(STABLE, WEIGHTS, over_tokens))
+    for name, settings in _readme(preset).items():
+        # Eight times fifty sequences tell 0.99 from less, and eight trainings a half from none.
+        seeds = 8 if name == MANY else 3
+        planned.append(Variant(name, WEIGHTS, {**over_tokens, **settings}, seeds))
+    return tuple(planned)
 
 
-def _readme(preset: str) -> dict[str, tuple[str, ...]]:
+def _readme(preset: str) -> dict[str, dict[str, Any]]:
     published = preset in ("gpu", "paper")
     # Below the published scale a training ends where every number is found by rounding.
-    ends = dict.fromkeys(("one", "many", "capacity"), "0.001")
+    one_ends, many_end, capacity_ends = 0.001, 0.001, 0.001
     if published:  # a sum of 1e-4 over 50 sequences; a mean of 1e-5
-        ends = {"one": "0.0", "many": "2e-6", "capacity": "1e-5"}
-    epochs = 1000 if preset == "smoke" else 10_000
-    common = ["models.loss=squared", "models.clip=null", f"models.steps={epochs}"]
+        one_ends, many_end, capacity_ends = 0.0, 2e-6, 1e-5
+    common: dict[str, Any] = {"models.loss": "squared", "models.clip": None}
+    common["models.steps"] = 1000 if preset == "smoke" else 10_000
     if not published:
-        common.append("tasks.trials=1")
-    single = (*common, "models.batch_size=1", "models.momentum=0.0")
-    small = (*single, "models.lr=1e-5", f"models.tolerance={ends['many']}")
-    batches = (*common, "models.lr=1e-4", "models.weight_decay=1e-5")
-    batches = (*batches, f"models.tolerance={ends['capacity']}")
+        common["tasks.trials"] = 1
+    single = {**common, "models.batch_size": 1, "models.momentum": 0.0}
+    small = {**single, "models.lr": 1e-5, "models.tolerance": many_end}
+    batches = {**common, "models.lr": 1e-4, "models.weight_decay": 1e-5}
+    batches["models.tolerance"] = capacity_ends
+    no_replay = {"models.replay": 0.0}
 
-    def only(name: str) -> str:
-        return f"tasks.experiments=[{name}]"
+    def only(*names: str) -> dict[str, Any]:
+        return {"tasks.experiments": list(names)}
 
     return {
-        ONE: (*single, "models.lr=5e-4", f"models.tolerance={ends['one']}", only("one")),
+        ONE: {**single, "models.lr": 5e-4, "models.tolerance": one_ends, **only("one")},
         # A share of 0.99 is told from less by some 400 sequences, of a third of a second each.
-        ONE_SMALL: (*small, only("one"), "tasks.trials=150"),
-        MANY: (*small, only("one,many")),
-        LARGE_STEP: (*single, "models.lr=1e-4", "models.tolerance=0.001", only("many")),
-        STREAM: (*small, only("stream")),
-        STREAM_ALONE: (*small, only("stream"), "models.replay=0.0"),
-        CAPACITY: (*batches, only("capacity")),
-        FORGETTING: (*batches, only("forgetting"), "models.replay=0.0"),
+        ONE_SMALL: {**small, **only("one"), "tasks.trials": 150},
+        MANY: {**small, **only("one", "many")},
+        LARGE_STEP: {**single, "models.lr": 1e-4, "models.tolerance": 0.001, **only("many")},
+        STREAM: {**small, **only("stream")},
+        STREAM_ALONE: {**small, **only("stream"), **no_replay},
+        CAPACITY: {**batches, **only("capacity")},
+        FORGETTING: {**batches, **only("forgetting"), **no_replay},
     }
 
 
-def plan(preset: str, seeds: int | None) -> Plan:
-    """Every setting over seeds."""
+def planned(preset: str) -> list[OverSeeds]:
+    """Every variant over seeds."""
     runs = []
-    for setting in settings(preset):
-        few = 1 if preset == "smoke" else 3
-        usual = (3 if preset == "smoke" else SEEDS) if setting.many_seeds else few
-        count = seeds or max(usual, 0 if preset == "smoke" else setting.trainings)
-        words = (f"tasks={TASK}", f"models={setting.model}", *setting.words)
-        runs += [(*words, f"seed={seed}") for seed in range(count)]
-    return Plan(runs=tuple(runs))
+    for variant in variants(preset):
+        seeds = variant.seeds_at_smoke if preset == "smoke" else variant.seeds
+        runs.append(OverSeeds(TASK, [variant.model], variant.settings, seeds=seeds))
+    return runs
 
 
 def variant_of(record: RunRecord) -> str:
-    """The name of the setting that a run agrees with most; "" for the memory as it comes."""
-    own = flat(record.config, SECTIONS)
-    known = _expected(record.preset, record.model)
-    return max(known, key=lambda name: len(_agreeing(own, known[name])), default="")
-
-
-def _agreeing(own: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
-    return [key for key, value in expected.items() if own.get(key) == value]
+    """The name of the variant that a run agrees with most; "" for the memory as it comes."""
+    settings = flat(record.config, SECTIONS)
+    agreeing = {}
+    for name, expected in _expected(record.preset, record.model).items():
+        agreeing[name] = sum(settings.get(key) == value for key, value in expected.items())
+    return max(agreeing, key=agreeing.__getitem__, default="")
 
 
 @cache
 def _expected(preset: str, model: str) -> dict[str, dict[str, Any]]:
-    """All that task and model are given in each setting of a memory."""
-    own = [setting for setting in settings(preset) if setting.model == model]
-    usual = flat(preset_settings(TASK, model, preset), SECTIONS) if own else {}
-    return {setting.name: usual | _changes(setting.words) for setting in own}
-
-
-def _changes(words: Sequence[str]) -> dict[str, Any]:
-    return {change.key_or_group: change.value() for change in parse(words)}
+    """All that task and model are given in each variant of a memory."""
+    of_model = [variant for variant in variants(preset) if variant.model == model]
+    usual = flat(preset_settings(TASK, model, preset), SECTIONS) if of_model else {}
+    return {variant.name: {**usual, **variant.settings} for variant in of_model}
 
 
 def select(records: Records) -> list[RunRecord]:
     """Runs with exactly the settings that are planned. If there is none, those that the user
     changed."""
-    found = [r for r in records if r.task == TASK and r.role != "baseline"]
-    own = [record for record in found if _as_planned(record)]
-    return sorted(own or found, key=lambda record: record.run_id)
+    runs = [r for r in records if r.task == TASK and r.role != "baseline"]
+    as_planned = list(filter(_as_planned, runs))
+    return sorted(as_planned or runs, key=lambda record: record.run_id)
 
 
 def _as_planned(record: RunRecord) -> bool:
-    planned = _expected(record.preset, record.model).get(variant_of(record))
-    return flat(record.config, SECTIONS) == planned
+    expected = _expected(record.preset, record.model).get(variant_of(record))
+    return flat(record.config, SECTIONS) == expected
 
 
 def of(model: str, variant: str = "") -> Runs:

@@ -20,10 +20,10 @@ from reproduce.claims.grammar import (
     within,
 )
 from reproduce.claims.verdicts import describe_mean
+from reproduce.experiment import Experiment
 from reproduce.plotting.models import label
-from reproduce.reproduction import Reproduction
 from reproduce.test_time_memory import runs
-from reproduce.test_time_memory.figure import TITLE, panels, table
+from reproduce.test_time_memory.figure import TITLE, picture, table
 from reproduce.test_time_memory.metrics import KEPT, NEW, NEWEST, OLDEST, STALE, items_behind
 
 TITANS = "Behrouz, Zhong and Mirrokni 2025, Titans (arXiv 2501.00663)"
@@ -343,18 +343,15 @@ EXPERIMENTS = (
 )
 
 
-SOURCE = f"{TITANS}; {README}"
-VARIED = ("tasks.material", "tasks.experiments")
-CLAIMS = (*BATTERY, *ROWS, *EXPERIMENTS)
-REPRODUCTION = Reproduction(
+EXPERIMENT = Experiment(
     TITLE,
-    SOURCE,
-    runs.plan,
-    runs.select,
-    CLAIMS,
-    panels,
-    runs.variant_of,
-    varied=VARIED,
+    f"{TITANS}; {README}",
+    (*BATTERY, *ROWS, *EXPERIMENTS),
+    runs=runs.planned,
+    records=runs.select,
+    panels=picture,
+    variant=runs.variant_of,
+    varied=("tasks.material", "tasks.experiments"),
     table=table,
     control=UNTRAINED.by(stored_in_weights="models.steps=1"),
 )

@@ -31,21 +31,19 @@ def shares_in_all_matrices(record: RunRecord) -> bool:
     return moons.within(share, SHARE_OF_MODULI, 1.0)
 
 
-def panels(records: Records) -> Picture:
+def picture(records: Records) -> Picture:
     """The network with the lowest training loss large, every seed small below it."""
     best = moons.chosen(records)
     facts = {"lowest_training_loss": best.run_id if best else None}
     if best is None:
         return Picture(TITLE, [Row([Panel()])], width=9, facts=facts)
-    found = finished(moons.networks(records))
+    networks = finished(moons.networks(records))
     top = max(max(map(max, best.arrays[name])) for name in MATRICES)
     rows = [Row([_large(best, name, top) for name in MATRICES], height=2.9)]
-    rows += [
-        # The first row has names above it.
-        Row([_small(record, name, top) for record in found], height, shared=True)
-        for name, height in zip(MATRICES, (1.45, 0.9, 0.9), strict=True)
-    ]
-    return Picture(TITLE, rows, width=max(9.0, 0.85 * len(found)), facts=facts)
+    for name, height in zip(MATRICES, (1.45, 0.9, 0.9), strict=True):  # the first row has names
+        small = [_small(record, name, top) for record in networks]
+        rows.append(Row(small, height, shared=True))
+    return Picture(TITLE, rows, width=max(9.0, 0.85 * len(networks)), facts=facts)
 
 
 def _large(record: RunRecord, name: str, top: float) -> Panel:
@@ -90,4 +88,4 @@ CLAIMS = (
         "on one assignment (chance is about a third)",
     ),
 )
-REPRODUCTION = moons.reproduction(TITLE, SOURCE, 3, CLAIMS, panels=panels)
+EXPERIMENT = moons.experiment(TITLE, SOURCE, 3, CLAIMS, panels=picture)

@@ -60,4 +60,4 @@ CLAIMS = (
         FLAT_WORDS,
     ),
 )
-REPRODUCTION = moons.reproduction(TITLE, SOURCE, 1, CLAIMS, table="table_of_all_moons")
+EXPERIMENT = moons.experiment(TITLE, SOURCE, 1, CLAIMS, table="table_of_all_moons")

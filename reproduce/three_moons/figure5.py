@@ -58,4 +58,4 @@ CLAIMS = (
         STEPS_WORDS,
     ),
 )
-REPRODUCTION = moons.reproduction(TITLE, SOURCE, 3, CLAIMS, table="table_per_moon")
+EXPERIMENT = moons.experiment(TITLE, SOURCE, 3, CLAIMS, table="table_per_moon")

@@ -11,12 +11,11 @@ from bench.records.schema import RunRecord
 from core.errors import UserError
 from core.statistics import SHARE
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import UNTRAINED
-from reproduce.claims.grammar import Drawn, Records, Rule, Runs, any_of, share_of
+from reproduce.claims.grammar import Drawn, Records, Rule, Runs, share_of
 from reproduce.claims.observations import Sample, observe
 from reproduce.claims.trials import finished
+from reproduce.experiment import Baselines, Experiment, OverSeeds
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
-from reproduce.reproduction import Plan, Reproduction
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 SEEDS = 10  # training is known to be hard, so that a rate of success is asked for
@@ -38,45 +37,38 @@ Predicate = Callable[[RunRecord], bool]
 Score = Callable[[RunRecord, str], bool]  # of a network on one system
 
 
-def reproduction(
+def experiment(
     title: str,
     source: str,
     heads: int,
     claims: Sequence[Claim],
     table: str = "",
     panels: Callable[[Records], Picture] | None = None,
-) -> Reproduction:
+) -> Experiment:
     """A figure of the published network with so many memory units, one run for each seed of both
-    the data and the training.
+    the data and the training: a rate of success speaks of new moons too.
 
     Args:
         table: label of the predictor without training that the network is expected to find, which
             is shown beside the errors of the network.
         panels: what is drawn in place of errors.
     """
-    words = ("tasks=three_moons", "models=memory_unit", f"models.heads={heads}")
-    settings = {"models.heads": heads, "models.weights": "complex"}
-    network = Runs("the network", "three_moons", "memory_unit", settings)
-
-    def plan(preset: str, seeds: int | None) -> Plan:
-        # Data of its own for each: a rate of success speaks of new moons too.
-        numbers = range(seeds or SEEDS)
-        runs = tuple((*words, f"seed={n}", f"tasks.data_seed={n}") for n in numbers)
-        return Plan(runs, baselines=(words,) if table else ())
+    task, models, settings = "three_moons", ["memory_unit"], {"models.heads": heads}
+    network = Runs("the network", task, models[0], {**settings, "models.weights": "complex"})
 
     def is_table(record: RunRecord) -> bool:
-        return bool(table) and record.task == "three_moons" and record.role == "baseline"
+        return bool(table) and record.task == task and record.role == "baseline"
 
-    return Reproduction(
+    return Experiment(
         title,
         source,
-        plan,
-        any_of(network.has, is_table),
-        tuple(claims),
-        panels or partial(picture, title=title, table=table),
+        claims,
+        runs=[OverSeeds(task, models, settings, seeds=SEEDS, own_data=True)],
+        baselines=[Baselines(task, models, settings)] if table else (),
+        records=[network, is_table],
+        panels=panels or partial(picture, title=title, table=table),
         check=lambda config: shown_system(config["tasks"]) if table else None,
         varied=VARIED,
-        control=UNTRAINED,
     )
 
 
@@ -197,15 +189,18 @@ def picture(records: Records, title: str, table: str) -> Picture:
 
 
 def _panel(records: Records, best: RunRecord, system: str, table: str) -> Panel:
+    """The errors of every seed on one system, with the moons' periods."""
     others = [record for record in finished(networks(records)) if record is not best]
-    tables = [r for r in records if r.role == "baseline" and r.label == table]
+    traces = []
+    for record in others:
+        look = {"colour": "orange", "legend": OTHERS}
+        traces.append(_curve(record, system, f"seed {record.seed}", **look))
     label = f"seed {best.seed}, lowest training loss"
+    traces.append(_curve(best, system, label, role="emphasis", colour="blue"))
+    for record in records:
+        if record.role == "baseline" and record.label == table:
+            traces.append(_curve(record, system, WITHOUT_TRAINING[table], role="reference"))
     steps = best.config["tasks"]["rollout_steps"]
-    traces = [
-        *(_curve(r, system, f"seed {r.seed}", colour="orange", legend=OTHERS) for r in others),
-        _curve(best, system, label, role="emphasis", colour="blue"),
-        *(_curve(r, system, WITHOUT_TRAINING[table], role="reference") for r in tables),
-    ]
     x = Axis("context length (samples)", limits=(0, max(best.curves[f"error/{system}"].x)))
     y = Axis(f"error of the next {steps} predictions", limits=(0, TOP))
     remarks = [*_periods(best, system), *_leaving(others, system)]
@@ -218,18 +213,22 @@ def _curve(record: RunRecord, system: str, name: str, **look: Any) -> Trace:
 
 
 def _periods(best: RunRecord, system: str) -> list[Remark]:
+    """Lines at the periods, which may be close: the first name stands to the left, the others to
+    the right."""
     *periods, full = best.arrays[f"periods/{system}"]
-    # Periods may be close: the first name stands to the left, the others to the right.
-    lines = [
-        Remark(f"p{place}", x=period, at=0.95, side="left" if place == 1 else "right", line="solid")
-        for place, period in enumerate(sorted(periods), start=1)
-    ]
+    lines = []
+    for place, period in enumerate(sorted(periods), start=1):
+        side: Any = "left" if place == 1 else "right"
+        lines.append(Remark(f"p{place}", x=period, at=0.95, side=side, line="solid"))
     end = Remark("lcm", x=full, at=0.95, side="right", colour="vermillion", line="solid")
     return [*lines, end]
 
 
 def _leaving(others: Records, system: str) -> list[Remark]:
     """A word where a curve leaves the axis: a rollout that grows without bound."""
-    tops = {record.seed: max(record.curves[f"error/{system}"].y) for record in others}
-    text = "\n".join(f"seed {seed} up to {top:.3g}" for seed, top in tops.items() if top > TOP)
-    return [Remark(text, place="lower right", colour="vermillion")] if text else []
+    lines = []
+    for record in others:
+        top = max(record.curves[f"error/{system}"].y)
+        if top > TOP:
+            lines.append(f"seed {record.seed} up to {top:.3g}")
+    return [Remark("\n".join(lines), place="lower right", colour="vermillion")] if lines else []

@@ -21,8 +21,8 @@ from reproduce.attention import figure14, figure15, figure16, heads
 from reproduce.attention.runs import ALIBI, LABELS, LEARNED, MOSAIC, ROPE, kind_of
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
+from reproduce.experiment import Experiment
 from reproduce.plotting.panels import Picture, Trace
-from reproduce.reproduction import Reproduction
 from tasks.attention.task import first_position, unevenness
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -126,10 +126,10 @@ def facts(corpus: str) -> dict[str, Any]:
     }
 
 
-FIGURES: dict[str, tuple[Reproduction, tuple[str, ...]]] = {
-    "figure14": (figure14.REPRODUCTION, (LEARNED, MOSAIC)),
-    "figure15": (figure15.REPRODUCTION, (ROPE, ALIBI, MOSAIC)),
-    "figure16": (figure16.REPRODUCTION, (MOSAIC,)),
+FIGURES: dict[str, tuple[Experiment, tuple[str, ...]]] = {
+    "figure14": (figure14.EXPERIMENT, (LEARNED, MOSAIC)),
+    "figure15": (figure15.EXPERIMENT, (ROPE, ALIBI, MOSAIC)),
+    "figure16": (figure16.EXPERIMENT, (MOSAIC,)),
 }
 
 
@@ -142,7 +142,7 @@ def runs(name: str, seeds: int = 4, **changes: Any) -> list[RunRecord]:
     return [run(kind, seed, **changes) for kind in FIGURES[name][1] for seed in range(seeds)]
 
 
-def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+def judge(reproduction: Experiment, records: list[RunRecord]) -> dict[str, Finding]:
     return {claim.name: claim.without_control(records) for claim in reproduction.claims}
 
 
@@ -185,7 +185,7 @@ def test_attention_of_the_other_kind_contradicts_every_claim(name: str, rival: s
 
 
 def test_a_head_that_has_the_lambda_of_another_has_no_peak_as_wide() -> None:
-    [claim] = figure16.REPRODUCTION.claims
+    [claim] = figure16.EXPERIMENT.claims
     finding = claim.judge(runs("figure16")).finding
     assert finding.verdict == REPRODUCED
     assert "λ of the head half of them further on, fails as it must" in finding.evidence
@@ -270,7 +270,7 @@ def test_each_figure_takes_its_own_models() -> None:
 def test_models_on_other_windows_or_text_are_not_compared() -> None:
     one, other = run(MOSAIC, 0), run(LEARNED, 0)
     provenance = one.provenance.model_copy(update={"data": {"windows": "0" * 64}})
-    select = figure14.REPRODUCTION.select
+    select = figure14.EXPERIMENT.select
     with pytest.raises(UserError, match="different windows"):
         select([one.model_copy(update={"provenance": provenance}), other])
     arrays = {**other.arrays, "corpus": {"train": facts("tinystories")}}
@@ -372,7 +372,7 @@ def test_figure_15_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "held_out_tokens=1000",
         "windows=20",
     ]
-    assert main(tiny, {"figure15": figure15.REPRODUCTION}) == OK
+    assert main(tiny, {"figure15": figure15.EXPERIMENT}) == OK
     said = capsys.readouterr().out
     assert "corpus: grammar (generated) · tokens of the grammar tokenizer" in said
     assert "GPT2, RoPE, change beyond training" in said

@@ -10,7 +10,7 @@ import pytest
 
 from bench.records.schema import Curve, RunRecord
 from reproduce.capacity import capacity
-from reproduce.capacity.capacity import panels, solve
+from reproduce.capacity.capacity import EXPERIMENT, solve
 from reproduce.capacity.runs import HALF, MEMORIES, NARROW, WIDE, overview
 from reproduce.claims.presets import preset_settings
 from reproduce.claims.trials import sample
@@ -19,7 +19,7 @@ from reproduce.plotting.models import look
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 
-CLAIMS = {claim.name: claim for claim in capacity.REPRODUCTION.claims}
+CLAIMS = {claim.name: claim for claim in capacity.EXPERIMENT.claims}
 
 
 def measured(
@@ -92,7 +92,7 @@ def test_the_perceptron_is_judged_with_its_classes_alone() -> None:
 def test_a_perceptron_twice_as_wide_is_another_constant() -> None:
     narrow = measured("mlp", [8, 16], lambda w: 0.9 * w * w, 0.99, classes=32)
     wide = measured("mlp", [8, 16], lambda w: 1.9 * w * w, 0.99, expansion=2.0, classes=32)
-    chosen = capacity.REPRODUCTION.select([narrow, wide])
+    chosen = capacity.EXPERIMENT.select([narrow, wide])
     assert sum(NARROW.trials(chosen)[16]) / 5 == pytest.approx(0.9, abs=0.01)
     assert sum(WIDE.trials(chosen)[16]) / 5 == pytest.approx(0.95, abs=0.01)
     claim = CLAIMS["perceptron twice as wide, 32 classes"]
@@ -169,7 +169,7 @@ def test_ranks_are_compared_draw_by_draw(counts: tuple[int, ...], expected: Verd
         for rank, n in zip((4, 8, 16, 32), counts, strict=False)
     ]
     claim = CLAIMS["trained low rank"]
-    assert claim.without_control(capacity.REPRODUCTION.select(runs)).verdict == expected
+    assert claim.without_control(capacity.EXPERIMENT.select(runs)).verdict == expected
 
 
 def test_every_memory_of_the_list_has_a_line_of_its_own() -> None:
@@ -198,23 +198,23 @@ def test_every_memory_of_the_preset_is_drawn_and_the_same_bytes_come_out() -> No
         run = measured(model, widths, lambda w: w, 0.99)
         runs.append(run.model_copy(update={"config": {**run.config, "tasks": settings}}))
     own = measured("mlp", [16, 32], lambda w: 0.9 * w * w, 0.99, classes=32)
-    chosen = capacity.REPRODUCTION.select([*runs, own])
+    chosen = capacity.EXPERIMENT.select([*runs, own])
     assert {run.model for run in overview(chosen)} == {r.model for r in runs}
-    assert rendered(panels(chosen)) == panels(chosen).to_json()
-    by_width, by_size, constants, ranks = panels(chosen).panels
+    assert rendered(EXPERIMENT.draw(chosen)) == EXPERIMENT.draw(chosen).to_json()
+    by_width, by_size, constants, ranks = EXPERIMENT.draw(chosen).panels
     for panel in (by_width, by_size):
         assert {t.colour for t in panel.traces if t.mark == "both"} == {r.model for r in runs}
     drawn = next(one for one in constants.traces if one.name.startswith("MLP, m = d, 32"))
     assert list(drawn.y) == pytest.approx([0.9, 0.9], abs=0.01)
     assert [len(values) for values in drawn.seeds.values()] == [2] * 5
     assert not ranks.traces[0].x
-    rendered(panels([]))
+    rendered(EXPERIMENT.draw([]))
 
 
 def test_plans_name_runs_that_exist() -> None:
     for preset in ("smoke", "laptop"):
-        plan = capacity.REPRODUCTION.plan(preset, None)
+        plan = capacity.EXPERIMENT.plan(preset, None)
         assert len(plan.runs) >= 16
-        alone = capacity.REPRODUCTION.plan(preset, 1)
+        alone = capacity.EXPERIMENT.plan(preset, 1)
         assert set(alone.runs) <= set(plan.runs)  # one trains more often
-        assert len(capacity.REPRODUCTION.plan(preset, 2).runs) == 2 * len(alone.runs)
+        assert len(capacity.EXPERIMENT.plan(preset, 2).runs) == 2 * len(alone.runs)

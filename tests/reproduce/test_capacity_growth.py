@@ -14,22 +14,21 @@ from reproduce.capacity.capacity_growth import (
     ADDED,
     BY_RANK,
     CLAIMS,
+    EXPERIMENT,
     LOOKED,
     OF_TWO,
     OWN,
     PAIRED,
-    REPRODUCTION,
     STORED,
     SUMMED,
     TWO,
-    panels,
 )
 from reproduce.claims.growth import Growth
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 
-JUDGED = {claim.name: claim for claim in REPRODUCTION.claims}
+JUDGED = {claim.name: claim for claim in EXPERIMENT.claims}
 Count = Callable[[int], float]
 
 
@@ -103,14 +102,14 @@ def test_each_law_is_told_from_its_neighbours(
     name: int, records: list[RunRecord], verdict: Verdict
 ) -> None:
     claim = JUDGED[CLAIMS[name].name]
-    result = claim.judge(REPRODUCTION.select(records))
+    result = claim.judge(EXPERIMENT.select(records))
     assert result.finding.verdict == verdict, result.finding.evidence
 
 
 def test_the_figure_is_drawn_and_its_plan_makes_what_its_claims_read() -> None:
     records = measured(TWO, lambda d: d) + ranks(1)
-    assert rendered(panels(REPRODUCTION.select(records)))
-    planned = [compose([*words, "preset=laptop"]) for words in REPRODUCTION.plan("laptop", 1).runs]
+    assert rendered(EXPERIMENT.draw(EXPERIMENT.select(records)))
+    planned = [compose([*words, "preset=laptop"]) for words in EXPERIMENT.plan("laptop", 1).runs]
     assert len(planned) == 20
     for growth in (TWO, OWN, BY_RANK, OF_TWO, PAIRED, ADDED, LOOKED, SUMMED, STORED):
         made = [

@@ -11,11 +11,11 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from reproduce.factual_recall import factual_recall as figure
-from reproduce.factual_recall.factual_recall import LEARNING, described, fit_of, panels, plan
+from reproduce.factual_recall.factual_recall import EXPERIMENT, LEARNING, described, fit_of
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 
-CLAIMS = {claim.name: claim for claim in figure.REPRODUCTION.claims}
+CLAIMS = {claim.name: claim for claim in figure.EXPERIMENT.claims}
 
 
 def made(part: str, seed: int, **changes: Any) -> RunRecord:
@@ -132,12 +132,16 @@ def test_phases_are_judged_in_every_seed(steps: float, accuracy: float, expected
 
 def test_the_plans_have_seeds_enough_for_what_holds_in_every_seed() -> None:
     for preset in ("laptop", "gpu", "paper"):
-        runs = [words for words in plan(preset, None).runs if "tasks.part=phases" in words]
+        runs = [
+            words for words in EXPERIMENT.plan(preset, None).runs if "tasks.part=phases" in words
+        ]
         records = [learned(seed, 1100.0) for seed in range(len(runs))]
         finding = CLAIMS["relations before facts"].without_control(records)
         assert finding.verdict == REPRODUCED
-    assert not any("tasks.part=facts_by_parameters" in words for words in plan("smoke", 2).runs)
-    assert len(plan("laptop", 2).runs) == 6
+    assert not any(
+        "tasks.part=facts_by_parameters" in words for words in EXPERIMENT.plan("smoke", 2).runs
+    )
+    assert len(EXPERIMENT.plan("laptop", 2).runs) == 6
 
 
 def test_equal_seeds_are_sure_by_the_sequences_of_their_tests() -> None:
@@ -231,8 +235,8 @@ def test_the_border_is_the_published_one() -> None:
 def test_the_figure_is_drawn_from_whatever_is_there() -> None:
     whole = [diagram(0), diagram(1), learned(0, 1100.0), search(0, 0.15)]
     for runs in (whole, whole[:1], whole[2:3], []):
-        assert rendered(panels(runs)) == panels(runs).to_json()
-    cells, facts, losses, _ = panels(whole).panels
+        assert rendered(EXPERIMENT.draw(runs)) == EXPERIMENT.draw(runs).to_json()
+    cells, facts, losses, _ = EXPERIMENT.draw(whole).panels
     assert cells.traces[0].z[0][0] == pytest.approx(0.405)  # the mean of 0.40 and 0.41
     assert facts.traces[0].y == tuple(whole[3].arrays["facts"])
     assert "here: 0.1" in facts.traces[1].entry

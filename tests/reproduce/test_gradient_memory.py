@@ -14,7 +14,7 @@ import yaml
 from bench.records.schema import Curve, RunRecord
 from models.associative.matrix import Matrix
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.gradient_memory.gradient_memory import CLEAN, REPRODUCTION, accuracies, panels
+from reproduce.gradient_memory.gradient_memory import CLEAN, EXPERIMENT, accuracies
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -69,7 +69,7 @@ def altered(values: dict[str, Any], metrics: dict[str, float]) -> RunRecord:
 
 
 def verdicts(records: list[RunRecord]) -> dict[str, str]:
-    return {c.name: c.without_control(records).verdict for c in REPRODUCTION.claims}
+    return {c.name: c.without_control(records).verdict for c in EXPERIMENT.claims}
 
 
 def test_a_real_measurement_reproduces_what_five_trials_can_show() -> None:
@@ -112,7 +112,7 @@ def test_other_numbers_contradict(
 
 
 def test_right_classes_are_left_open_within_their_standard_error() -> None:
-    claim = next(c for c in REPRODUCTION.claims if c.name == "scores after one step")
+    claim = next(c for c in EXPERIMENT.claims if c.name == "scores after one step")
     for gap, trials, expected in (
         (0.004, 5, REPRODUCED),
         (0.012, 5, UNDECIDED),  # the standard error is 0.0074
@@ -128,9 +128,7 @@ def test_right_classes_are_left_open_within_their_standard_error() -> None:
 
 def test_the_noise_is_judged_in_every_cell_by_itself() -> None:
     """Cells that differ in opposite directions do not cancel."""
-    claim = next(
-        c for c in REPRODUCTION.claims if c.name == "accuracy does not depend on the noise"
-    )
+    claim = next(c for c in EXPERIMENT.claims if c.name == "accuracy does not depend on the noise")
 
     def judged(gap: float, spread: float) -> tuple[str, str]:
         noise = {8: [spread * k for k in (1, 2, -2, 0, -1)]}
@@ -157,7 +155,7 @@ def test_the_noise_is_judged_in_every_cell_by_itself() -> None:
 @pytest.mark.parametrize(("trials", "expected"), [(5, UNDECIDED), (20, REPRODUCED)])
 def test_equal_trials_settle_what_their_tokens_can(trials: int, expected: str) -> None:
     """All of 5 × 32 tokens right leaves an accuracy of 0.977 possible, of 20 × 32 one of 0.994."""
-    claim = next(c for c in REPRODUCTION.claims if c.name == "one step suffices")
+    claim = next(c for c in EXPERIMENT.claims if c.name == "one step suffices")
     arrays = {f"accuracy/N=32,d={d}": [1.0] * trials for d in (128, 256)}
     finding = claim.without_control([record({}, arrays, {"tokens": [32]})])
     assert finding.verdict == expected
@@ -165,7 +163,7 @@ def test_equal_trials_settle_what_their_tokens_can(trials: int, expected: str) -
 
 
 def test_a_run_that_failed_leaves_the_trials_open() -> None:
-    claim = next(c for c in REPRODUCTION.claims if c.name == "samples suffice")
+    claim = next(c for c in EXPERIMENT.claims if c.name == "samples suffice")
     arrays = {f"accuracy/T={t},n=4096": [1.0] * 20 for t in (8, 64)}
     found = record({}, arrays)
     assert claim.without_control([found]).verdict == REPRODUCED
@@ -177,22 +175,22 @@ def test_a_run_that_failed_leaves_the_trials_open() -> None:
 
 def test_nothing_is_concluded_from_nothing() -> None:
     failed = record({}, {}, outcome="failed", cause="out of patience")
-    assert set(verdicts([failed])) == {claim.name for claim in REPRODUCTION.claims}
+    assert set(verdicts([failed])) == {claim.name for claim in EXPERIMENT.claims}
     assert set(verdicts([failed]).values()) == {UNDECIDED}
-    evidence = REPRODUCTION.claims[0].without_control([failed]).evidence
+    evidence = EXPERIMENT.claims[0].without_control([failed]).evidence
     assert "failed (out of patience)" in evidence
-    rendered(panels([failed]))
+    rendered(EXPERIMENT.draw([failed]))
 
 
 def test_figure_and_numbers() -> None:
-    records = REPRODUCTION.select([real()])
+    records = EXPERIMENT.select([real()])
     found = accuracies(records, CLEAN, 32, 128)
     assert len(found) == 5
-    assert rendered(panels(records))
-    drawn = {trace.name: trace for trace in panels(records).panels[0].traces}["N = 32"]
+    assert rendered(EXPERIMENT.draw(records))
+    drawn = {trace.name: trace for trace in EXPERIMENT.draw(records).panels[0].traces}["N = 32"]
     assert list(drawn.x) == SETTINGS["dimensions"]
     assert drawn.y[list(drawn.x).index(128)] == pytest.approx(sum(found) / 5)
 
 
 def test_seeds_are_runs() -> None:
-    assert len(REPRODUCTION.plan("smoke", 3).runs) == 3
+    assert len(EXPERIMENT.plan("smoke", 3).runs) == 3

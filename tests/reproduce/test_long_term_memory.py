@@ -44,8 +44,8 @@ def runs(known: dict[tuple[str, str, int], float]) -> list[RunRecord]:
 
 def judged(known: dict[tuple[str, str, int], float]) -> list[str]:
     """By the rules alone: which rows are tuned, and what untrained networks do, is judged apart."""
-    records = figure.REPRODUCTION.select(runs(known))
-    return [claim.rule.judge(records, 0.95).verdict for claim in figure.REPRODUCTION.claims]
+    records = figure.EXPERIMENT.select(runs(known))
+    return [claim.rule.judge(records, 0.95).verdict for claim in figure.EXPERIMENT.claims]
 
 
 def test_claims_hold_where_they_should() -> None:
@@ -71,4 +71,4 @@ def test_another_system_does_not_pass(
 
 def test_other_windows_and_tasks_have_no_place() -> None:
     others = runs({(RECALL, figure.WITH, 32): 1.0, ("regbench", figure.WITH, 8): 1.0})
-    assert figure.REPRODUCTION.select(others) == []
+    assert figure.EXPERIMENT.select(others) == []

@@ -14,7 +14,7 @@ from bench.training.building import build_task, build_to_train
 from core.errors import UserError
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.mad import mad
-from reproduce.mad.mad import PUBLISHED, REPRODUCTION, STATE, plan, states_of_one_size
+from reproduce.mad.mad import EXPERIMENT, PUBLISHED, STATE, states_of_one_size
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.records import wobble
@@ -61,8 +61,8 @@ def records(preset: str = "gpu", changed: Levels | None = None) -> list[RunRecor
 
 
 def judge(found: list[RunRecord]) -> dict[str, Finding]:
-    selected = REPRODUCTION.select(found)
-    return {claim.name: claim.without_control(selected) for claim in REPRODUCTION.claims}
+    selected = EXPERIMENT.select(found)
+    return {claim.name: claim.without_control(selected) for claim in EXPERIMENT.claims}
 
 
 def test_the_published_orders_are_reproduced() -> None:
@@ -97,10 +97,10 @@ def test_short_trainings_are_not_asked_and_missing_ones_undecided() -> None:
 
 
 def test_rows_that_are_not_tuned_leave_an_order_open_and_a_level_not() -> None:
-    ranked = replace(REPRODUCTION.claims[-1], control=None).judge(records("paper")).finding
+    ranked = replace(EXPERIMENT.claims[-1], control=None).judge(records("paper")).finding
     assert ranked.verdict == UNDECIDED
     assert "Mamba on memorisation is untuned" in ranked.evidence
-    level = replace(REPRODUCTION.claims[0], control=None).judge(records("paper")).finding
+    level = replace(EXPERIMENT.claims[0], control=None).judge(records("paper")).finding
     assert level.verdict == REPRODUCED
 
 
@@ -114,14 +114,14 @@ def test_a_changed_size_is_no_baseline_but_part_of_the_score() -> None:
         )
         for seed in range(3)
     ]
-    found = REPRODUCTION.select([*records("paper"), *harder])
-    verdicts = [one.without_control(found) for one in REPRODUCTION.claims]
+    found = EXPERIMENT.select([*records("paper"), *harder])
+    verdicts = [one.without_control(found) for one in EXPERIMENT.claims]
     assert {one.verdict for one in verdicts} == {REPRODUCED}
     # Of 0.9 and 0.6, and of 0.8 and 0.6.
     both = "memorisation 0.750, score of GPT2 with RoPE on memorisation 0.700"
     assert both in verdicts[-1].evidence
-    assert REPRODUCTION.table is not None
-    lines = REPRODUCTION.table(found).splitlines()
+    assert EXPERIMENT.table is not None
+    lines = EXPERIMENT.table(found).splitlines()
     heads, row = (next(line for line in lines if f"| {one}" in line) for one in ("model", "Mamba"))
     cells = dict(zip(heads.split(" | "), row.split(" | "), strict=True))
     assert cells["numbers kept in a layer"] == "2,048"
@@ -132,8 +132,12 @@ def test_a_changed_size_is_no_baseline_but_part_of_the_score() -> None:
 
 def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
     for preset in ("laptop", "gpu"):
-        cell = [words for words in plan(preset, None).sweeps if words[1].endswith("=compression")]
-        own = [words for words in cell if "models=[" not in words[2]]
+        cell = [
+            words
+            for words in EXPERIMENT.plan(preset, None).sweeps
+            if words[2].endswith("=compression")
+        ]
+        own = [words for words in cell if "models=[" not in words[1]]
         for words in own:
             kept, more = (_numbers_kept(words, preset, longer) for longer in (1, 2))
             if "models=mamba2" in words:  # none of its states is of that size
@@ -147,11 +151,12 @@ def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
 
 def test_a_width_that_a_card_does_not_know_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mad, "states_of_one_size", lambda: {"gla": ("heads", {64: 1})})
-    assert ("models=gla", "models.heads=1") in [words[2:] for words in plan("laptop", None).sweeps]
+    planned = EXPERIMENT.plan("laptop", None).sweeps
+    assert ("models=gla", "models.heads=1") in [(words[1], words[-1]) for words in planned]
     with pytest.raises(
         UserError, match="by heads at the widths 64, and MAD at gpu has 128: add it"
     ):
-        plan("gpu", None)
+        EXPERIMENT.plan("gpu", None)
 
 
 def _numbers_kept(words: tuple[str, ...], preset: str, longer: int) -> float:
@@ -168,11 +173,13 @@ def test_a_short_memory_of_another_figure_is_not_the_second_mosaic_s_row() -> No
         delays = {"window": window, "delay": window // 4, "longest_delay": window}
         config = {**own.config, "models": {**own.config["models"], **delays}}
         one = own.model_copy(update={"config": config, "role": "final"})
-        assert bool(REPRODUCTION.select([one])) == belongs
+        assert bool(EXPERIMENT.select([one])) == belongs
 
 
 def test_the_paper_has_all_changes_of_the_suite() -> None:
-    cells = {tuple(w for w in words if "tasks." in w) for words in plan("paper", None).sweeps}
+    cells = {
+        tuple(w for w in words if "tasks." in w) for words in EXPERIMENT.plan("paper", None).sweeps
+    }
     # Baselines; 10, 10, 13, 12, 10 and 5 changes.
     assert len(cells) == 6 + 60
     assert ("tasks.synthetic=noisy_recall", "tasks.noise=0.8") in cells
@@ -181,8 +188,8 @@ def test_the_paper_has_all_changes_of_the_suite() -> None:
 
 
 def test_every_model_and_the_published_scores_are_drawn() -> None:
-    found = REPRODUCTION.select(records())
-    picture = REPRODUCTION.panels(found)
+    found = EXPERIMENT.select(records())
+    picture = EXPERIMENT.draw(found)
     assert rendered(picture)
     panels = [panel for row in picture.rows for panel in row.panels]
     assert [panel.title for panel in panels][:2] == ["in-context recall", "fuzzy recall"]
@@ -198,7 +205,7 @@ def test_a_guess_has_its_place_in_every_panel() -> None:
     """Of the committed records; a compressed sequence and a fact are of other vocabularies."""
     folder = COMMITTED / "mad" / "laptop"
     baselines = [read_record(path) for path in sorted(folder.glob("mad-uniform-*.json"))]
-    panels = REPRODUCTION.panels(REPRODUCTION.select(baselines)).panels
+    panels = EXPERIMENT.draw(EXPERIMENT.select(baselines)).panels
     assert len(panels) == 2
     for panel in panels:
         (guess,) = [trace for trace in panel.traces if trace.name == "a guess"]
@@ -209,5 +216,5 @@ def test_a_guess_has_its_place_in_every_panel() -> None:
 def test_a_model_that_says_nothing_of_its_state_keeps_an_unknown_number() -> None:
     silent = [run("compression", "mamba", seed, 0.5) for seed in range(3)]
     silent = [record.model_copy(update={"cost": Cost()}) for record in silent]
-    assert REPRODUCTION.table is not None
-    assert "| Mamba | unknown | 0.50" in REPRODUCTION.table(silent)
+    assert EXPERIMENT.table is not None
+    assert "| Mamba | unknown | 0.50" in EXPERIMENT.table(silent)

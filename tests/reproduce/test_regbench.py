@@ -16,11 +16,11 @@ from reproduce.__main__ import reproductions
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
 from reproduce.drawing.frame import subtitle
+from reproduce.experiment import Experiment, View
 from reproduce.plotting.renderer import images
 from reproduce.published.numbers import published_numbers
 from reproduce.regbench import figure9, table3
 from reproduce.regbench.regbench import MOSAIC, models_at, published_label
-from reproduce.reproduction import Reproduction, View
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)
@@ -53,7 +53,7 @@ def in_distribution(others: float = 0.9, mosaic_tvd: float = 0.42) -> list[RunRe
     ]
 
 
-def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+def judge(reproduction: Experiment, records: list[RunRecord]) -> dict[str, Finding]:
     return {claim.name: claim.without_control(records) for claim in reproduction.claims}
 
 
@@ -62,7 +62,7 @@ def without(records: list[RunRecord], **fields: Any) -> list[RunRecord]:
 
 
 def test_one_verdict_for_each_size_and_metric() -> None:
-    found = judge(figure9.REPRODUCTION, [*held_out(100), *held_out(500, mosaic=0.4)])
+    found = judge(figure9.EXPERIMENT, [*held_out(100), *held_out(500, mosaic=0.4)])
     assert found["accuracy at N = 100"].verdict == REPRODUCED
     assert found["TVD at N = 100"].verdict == REPRODUCED
     assert found["accuracy at N = 500"].verdict == CONTRADICTED
@@ -76,14 +76,14 @@ def test_one_strong_baseline_is_enough_to_contradict_and_none_may_be_missing() -
     runs = held_out(100)
     strong = [regbench("s4d", seed, 100, 0.97 + wobble(seed), 0.1) for seed in SEEDS]
     better = [*without(runs, model="s4d"), *strong]
-    assert judge(figure9.REPRODUCTION, better)["accuracy at N = 100"].verdict == CONTRADICTED
-    missing = judge(figure9.REPRODUCTION, without(runs, model="s4d"))["accuracy at N = 100"]
+    assert judge(figure9.EXPERIMENT, better)["accuracy at N = 100"].verdict == CONTRADICTED
+    missing = judge(figure9.EXPERIMENT, without(runs, model="s4d"))["accuracy at N = 100"]
     assert missing.verdict == UNDECIDED
     assert "no runs of S4D" in missing.evidence
 
 
 def test_a_close_race_says_how_many_seeds_would_settle_it() -> None:
-    found = judge(figure9.REPRODUCTION, held_out(100, mosaic=0.502))["accuracy at N = 100"]
+    found = judge(figure9.EXPERIMENT, held_out(100, mosaic=0.502))["accuracy at N = 100"]
     assert found.verdict == UNDECIDED
     assert found.seeds == 3
     assert found.seeds_needed is not None
@@ -97,7 +97,7 @@ def test_a_diverged_mosaic_counts_against_it() -> None:
         else regbench(MOSAIC, 2, 100, 0, 0, outcome="diverged")
         for run in held_out(100)
     ]
-    found = judge(figure9.REPRODUCTION, runs)["accuracy at N = 100"]
+    found = judge(figure9.EXPERIMENT, runs)["accuracy at N = 100"]
     assert found.verdict == UNDECIDED
     assert "Memory Mosaic seed 2 diverged (the loss is not finite at step 7)" in found.evidence
 
@@ -111,12 +111,12 @@ def test_a_diverged_mosaic_has_no_high_distance(lost: set[int]) -> None:
         else run
         for run in in_distribution()
     ]
-    found = judge(table3.REPRODUCTION, runs)["the Mosaic's distance in distribution"]
+    found = judge(table3.EXPERIMENT, runs)["the Mosaic's distance in distribution"]
     assert found.verdict == UNDECIDED
     assert "Memory Mosaic seed 0 diverged" in found.evidence
     low = in_distribution(mosaic_tvd=0.2)  # nor does a failure hide what the others say
     low[0] = regbench(MOSAIC, 0, 100, 0, 0, variant="iid", outcome="diverged")
-    found = judge(table3.REPRODUCTION, low)["the Mosaic's distance in distribution"]
+    found = judge(table3.EXPERIMENT, low)["the Mosaic's distance in distribution"]
     assert found.verdict != REPRODUCED
 
 
@@ -149,29 +149,29 @@ def test_the_subtitle_gives_the_range_of_trials() -> None:
 def test_ngram_levels_check_the_benchmark_itself(
     accuracy: float, tvd: float, language: dict[str, Any], verdict: str
 ) -> None:
-    found = judge(figure9.REPRODUCTION, [ngram(3, accuracy, tvd, **language)])
+    found = judge(figure9.EXPERIMENT, [ngram(3, accuracy, tvd, **language)])
     assert found["3-gram levels"].verdict == verdict
     assert found["2-gram levels"].verdict == (NOT_ASKED if language else UNDECIDED)
 
 
 def test_table_3_as_published() -> None:
     records = [*in_distribution(), *held_out(100)]
-    assert {f.verdict for f in judge(table3.REPRODUCTION, records).values()} == {REPRODUCED}
+    assert {f.verdict for f in judge(table3.EXPERIMENT, records).values()} == {REPRODUCED}
 
 
 def test_table_3_contradicted_claim_by_claim() -> None:
-    poor = judge(table3.REPRODUCTION, [*in_distribution(others=0.6), *held_out(100)])
+    poor = judge(table3.EXPERIMENT, [*in_distribution(others=0.6), *held_out(100)])
     assert poor["good in distribution"].verdict == CONTRADICTED
     assert poor["worse out of distribution"].verdict == REPRODUCED
     assert poor["poor out of distribution"].verdict == CONTRADICTED
-    general = judge(table3.REPRODUCTION, [*in_distribution(), *held_out(100, others=0.88)])
+    general = judge(table3.EXPERIMENT, [*in_distribution(), *held_out(100, others=0.88)])
     assert general["good in distribution"].verdict == REPRODUCED
     assert general["poor out of distribution"].verdict == CONTRADICTED
-    low = judge(table3.REPRODUCTION, [*in_distribution(mosaic_tvd=0.2), *held_out(100)])
+    low = judge(table3.EXPERIMENT, [*in_distribution(mosaic_tvd=0.2), *held_out(100)])
     assert low["the Mosaic's distance in distribution"].verdict == CONTRADICTED
-    no_loss = judge(table3.REPRODUCTION, [*in_distribution(others=0.4), *held_out(100)])
+    no_loss = judge(table3.EXPERIMENT, [*in_distribution(others=0.4), *held_out(100)])
     assert no_loss["worse out of distribution"].verdict == CONTRADICTED
-    none = judge(table3.REPRODUCTION, [])
+    none = judge(table3.EXPERIMENT, [])
     assert {finding.verdict for finding in none.values()} == {UNDECIDED}
 
 
@@ -180,7 +180,7 @@ def test_levels_are_not_judged_on_smaller_languages_and_orderings_are() -> None:
     for run in [*in_distribution(others=0.6), *held_out(100)]:
         task = {**run.config["tasks"], "string_length": [1, 11]}
         smaller.append(run.model_copy(update={"config": {**run.config, "tasks": task}}))
-    found = judge(table3.REPRODUCTION, smaller)
+    found = judge(table3.EXPERIMENT, smaller)
     assert found["good in distribution"].verdict == NOT_ASKED
     assert "smaller languages than the published ones" in found["good in distribution"].evidence
     assert found["worse out of distribution"].verdict == REPRODUCED
@@ -213,7 +213,7 @@ def test_table_in_markdown_has_our_numbers_beside_the_published_ones() -> None:
 
 def test_only_finals_of_the_fair_protocol_belong_to_figure_9() -> None:
     run = held_out(100)[0]
-    select = figure9.REPRODUCTION.select
+    select = figure9.EXPERIMENT.select
     without_training = ngram(2, 0.8, 0.3)
     others = [
         run.model_copy(update={"role": "single"}),
@@ -235,24 +235,24 @@ def test_a_row_with_more_steps_leaves_its_shorter_training_out() -> None:
 
     cells = [(variant, steps) for variant in ("iid", "held_out") for steps in (800, 2400)]
     every = [run(model, *cell) for model in (MOSAIC, "gpt2") for cell in cells]
-    found = table3.select(every)
+    found = table3.EXPERIMENT.select(every)
     ours = {f"{MOSAIC} iid 2400", f"{MOSAIC} held_out 2400"}
-    left = {r.run_id for r in figure9.select(every)}
+    left = {r.run_id for r in figure9.EXPERIMENT.select(every)}
     # Longer trainings than the figures plan are for a table of their own.
     assert left == {f"{MOSAIC} held_out 2400", "gpt2 held_out 800"}
     assert {r.run_id for r in found} == {*ours, "gpt2 iid 800", "gpt2 held_out 800"}
     for_all = [run(model, "iid", 10) for model in (MOSAIC, "gpt2")]  # as training.steps=10 has it
-    assert len(table3.select(for_all)) == 2
+    assert len(table3.EXPERIMENT.select(for_all)) == 2
     text = table3.table([run(MOSAIC, "iid", 2400), run("gpt2", "iid", 800)])
     assert "\n- Memory Mosaic, same automata: 2,400 steps, not 800\n" in text
 
 
-@pytest.mark.parametrize("reproduction", [figure9.REPRODUCTION, table3.REPRODUCTION])
-def test_equal_records_give_equal_bytes(reproduction: Reproduction) -> None:
+@pytest.mark.parametrize("reproduction", [figure9.EXPERIMENT, table3.EXPERIMENT])
+def test_equal_records_give_equal_bytes(reproduction: Experiment) -> None:
     lost = regbench("gpt2", 3, 100, 0, 0, outcome="out_of_memory")
     records = [*in_distribution(), *held_out(100), lost, ngram(2, 0.82, 0.33)]
     assert reproduction.panels is not None
-    pictures = [images(reproduction.panels(order), "salt") for order in (records, records[::-1])]
+    pictures = [images(reproduction.draw(order), "salt") for order in (records, records[::-1])]
     assert pictures[0] == pictures[1]
 
 
@@ -263,7 +263,7 @@ def test_sweeps_are_shared_between_figure_9_and_table_3() -> None:
         return {tuple(word for word in sweep if "models=" not in word) for sweep in sweeps}
 
     for preset in figure9.SIZES:
-        theirs = figure9.plan(preset, None).sweeps
+        theirs = figure9.EXPERIMENT.plan(preset, None).sweeps
         shared = without_models(table3_sweeps(preset)) & without_models(theirs)
         assert len(shared) == (3 if preset == "laptop" else 1)
         apart = [sweep for sweep in theirs if "models=[memory_mosaic]" in sweep]
@@ -291,7 +291,7 @@ def test_a_dry_run_estimates_no_sweep_that_is_served(
 
 
 def table3_sweeps(preset: str) -> Sequence[tuple[str, ...]]:
-    return table3.plan(preset, None).sweeps
+    return table3.EXPERIMENT.plan(preset, None).sweeps
 
 
 def test_table_3_has_the_eleven_rows_of_the_paper_from_laptop_on() -> None:
@@ -308,8 +308,8 @@ def test_every_baseline_has_published_numbers() -> None:
 
 
 def test_claims_have_the_source_of_their_figure_but_for_those_that_name_another() -> None:
-    assert {claim.source for claim in figure9.REPRODUCTION.claims} == {
+    assert {claim.source for claim in figure9.EXPERIMENT.claims} == {
         figure9.SOURCE,
         figure9.NGRAM_SOURCE,
     }
-    assert {claim.source for claim in table3.REPRODUCTION.claims} == {table3.SOURCE}
+    assert {claim.source for claim in table3.EXPERIMENT.claims} == {table3.SOURCE}

@@ -12,8 +12,8 @@ from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.power_laws import fit_power_law
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from reproduce.scaling_laws.runs import SCHEMES, Part, part_of, variant
-from reproduce.scaling_laws.scaling_laws import REPRODUCTION, panels
+from reproduce.scaling_laws.runs import SCHEMES, Part, part_of
+from reproduce.scaling_laws.scaling_laws import EXPERIMENT
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 
@@ -96,7 +96,7 @@ def published() -> list[RunRecord]:
 
 
 def verdicts(records: list[RunRecord]) -> dict[str, str]:
-    results = [claim.judge(records) for claim in REPRODUCTION.claims]
+    results = [claim.judge(records) for claim in EXPERIMENT.claims]
     return {result.claim.name: result.finding.verdict for result in results}
 
 
@@ -111,7 +111,7 @@ def test_other_laws_contradict() -> None:
 
 def test_few_trials_settle_no_slope_and_say_how_many_seeds_would() -> None:
     records = [main_run(scheme, trials=20) for scheme in SLOPES]
-    found = {claim.name: claim.without_control(records) for claim in REPRODUCTION.claims}
+    found = {claim.name: claim.without_control(records) for claim in EXPERIMENT.claims}
     decided = {"order of schemes", "more data hurts a full memory"}  # which are about no slope
     assert {name for name, finding in found.items() if finding.verdict == REPRODUCED} == decided
     assert {found[name].verdict for name in {*found} - decided} == {UNDECIDED}
@@ -122,7 +122,7 @@ def test_few_trials_settle_no_slope_and_say_how_many_seeds_would() -> None:
 
 def test_a_small_preset_judges_the_order_alone() -> None:
     records = [main_run(scheme, tokens=200, trials=10) for scheme in SLOPES]
-    found = [claim.without_control(records) for claim in REPRODUCTION.claims]
+    found = [claim.without_control(records) for claim in EXPERIMENT.claims]
     assert found[0].verdict == REPRODUCED
     assert {(one.verdict, one.asked_at) for one in found[1:]} == {(NOT_ASKED, "laptop")}
 
@@ -136,7 +136,7 @@ def test_the_published_grid_asks_nothing_about_many_samples() -> None:
 
 def test_a_minimum_at_an_end_is_no_minimum_inside() -> None:
     falling = {f"n={n}": np.full(len(D), 0.6 * n**-0.5) for n in N}
-    finding = REPRODUCTION.claims[7].without_control([record("seen", falling)])
+    finding = EXPERIMENT.claims[7].without_control([record("seen", falling)])
     assert finding.verdict == CONTRADICTED
     assert "at n = 100,000 minus" in finding.evidence
 
@@ -149,29 +149,31 @@ def test_a_failed_run_settles_nothing_and_is_named() -> None:
     found = verdicts(records)
     assert {found["order of schemes"], found["all seen against n"]} == {UNDECIDED}
     assert found["frequency against d"] == REPRODUCED
-    evidence = REPRODUCTION.claims[0].without_control(records).evidence
+    evidence = EXPERIMENT.claims[0].without_control(records).evidence
     assert "seed 1 ran out of memory" in evidence
 
 
 def test_no_records_are_no_evidence() -> None:
     assert set(verdicts([]).values()) == {UNDECIDED}
-    assert not any(panel.traces for panel in panels([]).panels)
+    assert not any(panel.traces for panel in EXPERIMENT.draw([]).panels)
 
 
 def test_equal_records_give_equal_bytes_and_a_figure_is_always_drawn() -> None:
     grid = {"alpha": 0.5, "tokens": 100, "population": False}
     rows = {f"n={n}": np.full(len(D), 0.5) for n in N}
     records = [*published(), record("seen", rows, **grid), record("frequency", rows, **grid)]
-    assert rendered(panels(records)) == panels(records).to_json()
-    shown = {trace.name for panel in panels(records).panels for trace in panel.traces}
+    assert rendered(EXPERIMENT.draw(records)) == EXPERIMENT.draw(records).to_json()
+    shown = {trace.name for panel in EXPERIMENT.draw(records).panels for trace in panel.traces}
     assert {SCHEMES[name].label for name in SLOPES} <= shown
     for part in ([], records[-1:], [table()]):
-        rendered(panels(part))
+        rendered(EXPERIMENT.draw(part))
 
 
 def test_the_figure_holds_means_and_slopes_beside_those_of_theory() -> None:
     run = main_run("threshold")
-    drawn = {trace.name: trace for trace in panels([run]).panels[0].traces}["the d/8 most frequent"]
+    drawn = {trace.name: trace for trace in EXPERIMENT.draw([run]).panels[0].traces}[
+        "the d/8 most frequent"
+    ]
     values = np.array(run.arrays["errors/population"])
     assert drawn.y == pytest.approx(values.mean(0))
     half = 1.98 * values.std(0, ddof=1) / np.sqrt(len(values))  # Student's, nearly
@@ -186,7 +188,9 @@ def test_the_figure_holds_means_and_slopes_beside_those_of_theory() -> None:
 
 def test_an_error_of_zero_is_said_and_not_drawn() -> None:
     rows = {"population": np.array([*[0.1] * (len(D) - 1), 0.0])}
-    trace = panels([main_run("seen"), record("seen", rows, tokens=100, samples=[])]).panels[0]
+    trace = EXPERIMENT.draw(
+        [main_run("seen"), record("seen", rows, tokens=100, samples=[])]
+    ).panels[0]
     few = next(one for one in trace.traces if one.name == "q = 1, N = 100")
     assert few.y[-1] is None
     assert few.entry.endswith("0 at 1,024")
@@ -195,25 +199,25 @@ def test_an_error_of_zero_is_said_and_not_drawn() -> None:
 @pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
 def test_each_run_of_the_plan_is_told_apart_and_found_again(preset: str) -> None:
     seen = set()
-    for words in REPRODUCTION.plan(preset, 1).runs:
+    for words in EXPERIMENT.plan(preset, 1).runs:
         config = compose([*words, f"preset={preset}"]).resolved()
         run = make_record(task="scaling_laws", model="outer_product", config=config)
-        assert REPRODUCTION.select([run]) == [run]
-        scheme, part = variant(run)
+        assert EXPERIMENT.select([run]) == [run]
+        scheme, part = EXPERIMENT.variant_of(run)
         assert scheme is not None
         assert part is not None
         assert Part([run], part).runs(scheme) == [run]
         seen.add((scheme, part))
-    assert len(seen) == len(REPRODUCTION.plan(preset, 1).runs)
+    assert len(seen) == len(EXPERIMENT.plan(preset, 1).runs)
     assert {scheme for scheme, part in seen if part == "main"} >= {*SCHEMES} - {"threshold_12"}
-    assert len(REPRODUCTION.plan(preset, 3).runs) == 3 * len(seen)
+    assert len(EXPERIMENT.plan(preset, 3).runs) == 3 * len(seen)
 
 
 def test_a_single_cell_does_not_belong_to_the_figure() -> None:
     own, cell = main_run("frequency"), record("frequency", {}, tokens=10**6, dimensions=[4096])
     shortened = cell.config["tasks"] | {"samples": [10**6]}
     cell = cell.model_copy(update={"config": cell.config | {"tasks": shortened}})
-    assert REPRODUCTION.select([own, cell]) == [own]
+    assert EXPERIMENT.select([own, cell]) == [own]
 
 
 def test_errors_by_samples_are_those_of_one_size() -> None:

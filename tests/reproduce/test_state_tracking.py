@@ -11,9 +11,9 @@ from bench.config.config import choices
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
+from reproduce.experiment import Experiment
 from reproduce.in_context_regression import in_context_regression as regression
 from reproduce.plotting.models import label
-from reproduce.reproduction import Reproduction
 from reproduce.state_tracking import state_tracking as tracking
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -32,7 +32,7 @@ def run(task: str, model: str, seed: int, steps: int, **fields: Any) -> RunRecor
     return make_record(task=task, model=model, seed=seed, identity=identity, **fields)
 
 
-def judge(figure: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+def judge(figure: Experiment, records: list[RunRecord]) -> dict[str, Finding]:
     known = [*figure.select(records), *(one for one in records if one.role == "control")]
     return {claim.name: claim.judge(known).finding for claim in figure.claims}
 
@@ -68,7 +68,7 @@ def tracked(
 
 
 def test_state_tracking_is_as_theory_says() -> None:
-    found = judge(tracking.REPRODUCTION, tracked())
+    found = judge(tracking.EXPERIMENT, tracked())
     assert {finding.verdict for finding in found.values()} == {REPRODUCED}
     assert "fails as it must" in found["S₅ needs more than diagonal"].evidence
 
@@ -87,13 +87,13 @@ def test_state_tracking_is_as_theory_says() -> None:
     ],
 )
 def test_a_model_out_of_its_class_contradicts(far: dict[str, Any], claim: str) -> None:
-    assert judge(tracking.REPRODUCTION, tracked(**far))[claim].verdict == CONTRADICTED
+    assert judge(tracking.EXPERIMENT, tracked(**far))[claim].verdict == CONTRADICTED
 
 
 def test_networks_that_guess_pass_no_claim() -> None:
     guesses = {f"{m}_{g}": guess for m in MODELS for g, (_, _, guess) in tracking.GROUPS.items()}
     for near in (0.5, 0.995):
-        found = judge(tracking.REPRODUCTION, tracked(near=near, **guesses))
+        found = judge(tracking.EXPERIMENT, tracked(near=near, **guesses))
         assert REPRODUCED not in {finding.verdict for finding in found.values()}
 
 
@@ -103,28 +103,28 @@ def test_claims_need_a_control_that_fails_and_enough_steps() -> None:
         ({"lstm_parity": 0.5}, "positive eigenvalues lose parity", UNDECIDED),
         ({"delta_net_negative_s5": 0.01}, "S₅ needs reflections or nonlinearity", UNDECIDED),
     ):  # a control that learned nothing has not failed
-        assert judge(tracking.REPRODUCTION, tracked(**far))[name].verdict == verdict
-    found = judge(tracking.REPRODUCTION, tracked(words=256))  # too few to tell 0.99
+        assert judge(tracking.EXPERIMENT, tracked(**far))[name].verdict == verdict
+    found = judge(tracking.EXPERIMENT, tracked(words=256))  # too few to tell 0.99
     assert "no runs of LSTM on parity" in found["a nonlinear state keeps parity"].evidence
     assert "no runs of DeltaNet" in found["negative eigenvalues keep parity"].evidence
     # Whoever learned nothing loses nothing: a broken recurrence shows nothing of its kind.
-    broken = judge(tracking.REPRODUCTION, tracked(near=0.1))
+    broken = judge(tracking.EXPERIMENT, tracked(near=0.1))
     losses = ("positive eigenvalues lose parity", "S₅ needs more than diagonal")
     for name in (*losses, "S₅ needs reflections or nonlinearity", "attention falls off"):
         assert broken[name].verdict == UNDECIDED
         assert "the claim would say nothing" in broken[name].evidence
     # Nor do runs of what cannot follow S₅ count that have the steps of all others.
     usual = [r for r in tracked() if r.config["training"]["steps"] == tracking.STEPS]
-    found = judge(tracking.REPRODUCTION, usual)
+    found = judge(tracking.EXPERIMENT, usual)
     for name in ("S₅ needs reflections or nonlinearity", "negative eigenvalues keep parity"):
         assert found[name].verdict == UNDECIDED
-    two_letters = judge(tracking.REPRODUCTION, tracked(near=0.563))
+    two_letters = judge(tracking.EXPERIMENT, tracked(near=0.563))
     assert two_letters["attention falls off"].verdict == UNDECIDED
     one_of_five = [r for r in tracked() if r.model in ("s4d", "lstm")]
     for name in losses:
-        found = judge(tracking.REPRODUCTION, one_of_five)[name]
+        found = judge(tracking.EXPERIMENT, one_of_five)[name]
         assert (found.verdict, "no runs of Mamba" in found.evidence) == (UNDECIDED, True)
-    few = judge(tracking.REPRODUCTION, tracked(steps=60))
+    few = judge(tracking.EXPERIMENT, tracked(steps=60))
     assert {finding.verdict for finding in few.values()} == {NOT_ASKED}
 
 
@@ -132,7 +132,7 @@ def test_more_steps_of_a_model_are_a_curve_of_their_own() -> None:
     usual = [r.model_copy(update={"run_id": f"{r.run_id}-more"}) for r in tracked()]
     for record in usual:
         record.config["training"]["steps"] = tracking.STEPS
-    panels = tracking.REPRODUCTION.panels([*usual, *tracked()]).panels
+    panels = tracking.EXPERIMENT.draw([*usual, *tracked()]).panels
     of_s5 = next(panel for panel in panels if panel.title == "S₅, swaps")
     names = [trace.name for trace in of_s5.traces if "DeltaNet" in trace.name]
     assert {"DeltaNet", "DeltaNet, 9,000 steps"} <= set(names)
@@ -178,9 +178,9 @@ def regressed(steps: int = 3000, **changes: tuple[float, float, float]) -> list[
 
 
 def test_regression_is_as_claimed() -> None:
-    found = judge(regression.REPRODUCTION, regressed(steps=50_000))
+    found = judge(regression.EXPERIMENT, regressed(steps=50_000))
     assert {finding.verdict for finding in found.values()} == {REPRODUCED}
-    early = judge(regression.REPRODUCTION, regressed())
+    early = judge(regression.EXPERIMENT, regressed())
     assert early.pop("attention is near least squares").verdict == NOT_ASKED
     assert {finding.verdict for finding in early.values()} == {REPRODUCED}
 
@@ -197,40 +197,40 @@ def test_regression_is_as_claimed() -> None:
 )
 def test_other_errors_contradict(changes: dict[str, Any], claim: str) -> None:
     records = regressed(steps=50_000, **changes)
-    assert judge(regression.REPRODUCTION, records)[claim].verdict == CONTRADICTED
+    assert judge(regression.EXPERIMENT, records)[claim].verdict == CONTRADICTED
 
 
 def test_who_always_says_zero_shows_nothing_about_averages() -> None:
-    silent = judge(regression.REPRODUCTION, regressed(kernel=(1.1, 0.9, 0.9)))
+    silent = judge(regression.EXPERIMENT, regressed(kernel=(1.1, 0.9, 0.9)))
     found = silent["averages do not regress"]
     assert found.verdict == UNDECIDED
     assert "the claim would say nothing" in found.evidence
 
 
 def test_untrained_models_are_not_asked() -> None:
-    few = judge(regression.REPRODUCTION, regressed(steps=60))
+    few = judge(regression.EXPERIMENT, regressed(steps=60))
     assert few["attention learns from the pairs"].verdict == NOT_ASKED
     assert few["exact sums are least squares"].verdict == REPRODUCED
 
 
 @pytest.mark.parametrize(
     ("figure", "records"),
-    [(tracking.REPRODUCTION, tracked()), (regression.REPRODUCTION, regressed())],
+    [(tracking.EXPERIMENT, tracked()), (regression.EXPERIMENT, regressed())],
     ids=["state_tracking", "in_context_regression"],
 )
-def test_both_are_drawn(figure: Reproduction, records: list[RunRecord]) -> None:
-    picture = figure.panels(figure.select(records))
+def test_both_are_drawn(figure: Experiment, records: list[RunRecord]) -> None:
+    picture = figure.draw(figure.select(records))
     assert rendered(picture)
-    assert rendered(figure.panels([]))
+    assert rendered(figure.draw([]))
 
 
 def test_regression_lists_the_nearest_to_ridge_first_and_what_failed_last() -> None:
     lost = {"outcome": "diverged", "metrics": {}}
     found = [
         r.model_copy(update=lost) if r.model == "kernel" else r
-        for r in regression.REPRODUCTION.select(regressed())
+        for r in regression.EXPERIMENT.select(regressed())
     ]
-    *_, memories = regression.REPRODUCTION.panels(found).panels
+    *_, memories = regression.EXPERIMENT.draw(found).panels
     listed = memories.x.categories
     assert listed[0] == label("ridge")
     assert listed[-1] == label("kernel")
@@ -241,7 +241,7 @@ def test_regression_lists_the_nearest_to_ridge_first_and_what_failed_last() -> N
 
 @pytest.mark.parametrize("preset", ["smoke", "paper"])
 def test_plans_hold_every_model_of_the_tasks(preset: str) -> None:
-    for figure in (tracking.REPRODUCTION, regression.REPRODUCTION):
+    for figure in (tracking.EXPERIMENT, regression.EXPERIMENT):
         plan = figure.plan(preset, None)
         for words in plan.sweeps:
             names = {
@@ -253,7 +253,7 @@ def test_plans_hold_every_model_of_the_tasks(preset: str) -> None:
 
 def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
     taking_part = {}
-    for words in tracking.plan("laptop", None).sweeps:
+    for words in tracking.EXPERIMENT.plan("laptop", None).sweeps:
         entries = make_plan([*words, "preset=laptop"]).entries
         one = entries[0].configuration
         models = {entry.configuration.model for entry in entries}

@@ -15,10 +15,10 @@ from core.errors import OK, UserError
 from core.statistics import paired_items
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
+from reproduce.experiment import Experiment
 from reproduce.prompts import table4, table5
 from reproduce.prompts import tables as prompts
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.reproduction import Reproduction
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -79,12 +79,12 @@ def other_stories(level: float = 0.04) -> RunRecord:
     return record.model_copy(update=changes)
 
 
-def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+def judge(reproduction: Experiment, records: list[RunRecord]) -> dict[str, Finding]:
     return {claim.name: claim.without_control(records) for claim in reproduction.claims}
 
 
 def test_table_4_as_published() -> None:
-    found = judge(table4.REPRODUCTION, [*runs(GPT2, 20, 18, 19), *runs(MOSAIC, 18, 20, 19)])
+    found = judge(table4.EXPERIMENT, [*runs(GPT2, 20, 18, 19), *runs(MOSAIC, 18, 20, 19)])
     assert {finding.verdict for finding in found.values()} == {REPRODUCED}
     assert all("corpus: grammar" in finding.evidence for finding in found.values())
 
@@ -103,13 +103,13 @@ def test_table_4_as_published() -> None:
 def test_table_4_otherwise(
     transformer: tuple[int, ...], mosaic: tuple[int, ...], verdict: str, constraints: str
 ) -> None:
-    found = judge(table4.REPRODUCTION, [*runs(GPT2, *transformer), *runs(MOSAIC, *mosaic)])
+    found = judge(table4.EXPERIMENT, [*runs(GPT2, *transformer), *runs(MOSAIC, *mosaic)])
     assert found["as good as the transformer"].verdict == verdict
     assert found["narrative constraints"].verdict == constraints
 
 
 def test_to_fail_alike_shows_nothing_and_says_so() -> None:
-    finding = judge(table4.REPRODUCTION, [*runs(GPT2, 2, 2, 3), *runs(MOSAIC, 2, 3, 2)])
+    finding = judge(table4.EXPERIMENT, [*runs(GPT2, 2, 2, 3), *runs(MOSAIC, 2, 3, 2)])
     evidence = finding["as good as the transformer"].evidence
     assert "GPT2 is not surely above 0.417, and to fail alike shows nothing" in evidence
 
@@ -117,16 +117,16 @@ def test_to_fail_alike_shows_nothing_and_says_so() -> None:
 def test_table_5_as_published() -> None:
     deep = [*runs(GPT2, 20, 20, 19), *runs(MOSAIC, 19, 19, 20)]
     one = [*runs(GPT2, 4, 4, 4, layers=1), *runs(MOSAIC, 6, 6, 7, layers=1)]
-    found = judge(table5.REPRODUCTION, [*deep, *one, other_stories()])
+    found = judge(table5.EXPERIMENT, [*deep, *one, other_stories()])
     assert {finding.verdict for finding in found.values()} == {REPRODUCED}
     # A transformer that needs no depth, and a Mosaic that falls behind.
     strong = [*runs(GPT2, 20, 20, 20, layers=1), *runs(MOSAIC, 6, 6, 7, layers=1)]
-    found = judge(table5.REPRODUCTION, [*deep, *strong, other_stories()])
+    found = judge(table5.EXPERIMENT, [*deep, *strong, other_stories()])
     assert found["one block is too few"].verdict == UNDECIDED
     assert found["one block, the Mosaic not behind"].verdict == CONTRADICTED
     weak = [*runs(GPT2, 12, 12, 11), *runs(MOSAIC, 19, 19, 20)]
     stronger = [*runs(GPT2, 24, 24, 23, layers=1), *runs(MOSAIC, 6, 6, 7, layers=1)]
-    found = judge(table5.REPRODUCTION, [*weak, *stronger, other_stories()])
+    found = judge(table5.EXPERIMENT, [*weak, *stronger, other_stories()])
     assert found["one block is too few"].verdict == CONTRADICTED
 
 
@@ -134,21 +134,21 @@ def test_table_5_as_published() -> None:
 def test_models_of_one_block_that_pass_nothing_show_nothing(level: float | None) -> None:
     one = [*runs(GPT2, 0, 0, 0, layers=1), *runs(MOSAIC, 0, 0, 0, layers=1)]
     predictors = [] if level is None else [other_stories(level)]
-    found = judge(table5.REPRODUCTION, [*one, *predictors])
+    found = judge(table5.EXPERIMENT, [*one, *predictors])
     assert found["one block, the Mosaic not behind"].verdict == UNDECIDED
     assert found["one block is too few"].verdict == UNDECIDED  # no deep runs
 
 
 def test_seeds_that_agree_say_nothing_about_other_prompts() -> None:
     # Each model gives the same count with every seed, which is no interval of zero width.
-    behind = judge(table4.REPRODUCTION, [*runs(GPT2, 20, 20, 20), *runs(MOSAIC, 18, 18, 18)])
+    behind = judge(table4.EXPERIMENT, [*runs(GPT2, 20, 20, 20), *runs(MOSAIC, 18, 18, 18)])
     finding = behind["as good as the transformer"]
     assert finding.verdict == UNDECIDED
     assert "over seeds and 24 prompts -0.20" in finding.evidence  # 2 of 24: ±0.119
     assert finding.seeds_needed is None  # more seeds are no more prompts
     assert "15 prompts" in behind["narrative constraints"].evidence
     # Not even where they agree on every single prompt.
-    same = judge(table4.REPRODUCTION, [*runs(GPT2, 20, 20, 20), *runs(MOSAIC, 20, 20, 20)])
+    same = judge(table4.EXPERIMENT, [*runs(GPT2, 20, 20, 20), *runs(MOSAIC, 20, 20, 20)])
     assert {finding.verdict for finding in same.values()} == {UNDECIDED}
     assert "difference +0.000 (95% interval" in same["as good as the transformer"].evidence
 
@@ -177,10 +177,10 @@ def test_the_spread_over_prompts_is_that_of_a_bootstrap() -> None:
 def test_a_failed_run_supports_no_claim() -> None:
     transformer = runs(GPT2, 20, 18, 19)
     whole = [*transformer, *runs(MOSAIC, 20, 18, 20, 18, 20)]
-    assert judge(table4.REPRODUCTION, whole)["narrative constraints"].verdict == REPRODUCED
+    assert judge(table4.EXPERIMENT, whole)["narrative constraints"].verdict == REPRODUCED
     for outcome in ("diverged", "out_of_memory"):
         records = [*whole, run(MOSAIC, 7, 0, outcome=outcome)]
-        for finding in judge(table4.REPRODUCTION, records).values():
+        for finding in judge(table4.EXPERIMENT, records).values():
             assert finding.verdict != REPRODUCED
             assert "Memory Mosaic seed 7" in finding.evidence
 
@@ -202,15 +202,15 @@ def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
     deep, one = run(GPT2, 0, 20), run(GPT2, 0, 4, layers=1)
     others = [run("lstm", 0, 9), run(GPT2, 0, 20, task="babistories")]
     everything = [deep, one, other_stories(), *others]
-    assert {r.run_id for r in table4.REPRODUCTION.select(everything)} == {
+    assert {r.run_id for r in table4.EXPERIMENT.select(everything)} == {
         deep.run_id,
         other_stories().run_id,
     }
-    assert len(table5.REPRODUCTION.select(everything)) == 3
+    assert len(table5.EXPERIMENT.select(everything)) == 3
     for record in (deep, run(GPT2, 0, 20, layers=8)):
         write_record(record, tmp_path / "records")
     words = [f"records={tmp_path / 'records'}", f"store={tmp_path}"]
-    figures = {"table4": table4.REPRODUCTION, "table5": table5.REPRODUCTION}
+    figures = {"table4": table4.EXPERIMENT, "table5": table5.EXPERIMENT}
     for name in figures:
         with pytest.raises(UserError, match="different settings or code"):
             main([name, *words], figures)
@@ -218,21 +218,21 @@ def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
 
 def test_plans_share_the_deep_runs() -> None:
     for preset in ("smoke", "paper"):
-        four, five = table4.REPRODUCTION.plan(preset, 2), table5.REPRODUCTION.plan(preset, 2)
+        four, five = table4.EXPERIMENT.plan(preset, 2), table5.EXPERIMENT.plan(preset, 2)
         assert len(four.runs) == 4
         assert set(four.runs) < set(five.runs)
         assert len(five.runs) == 8
         assert four.baselines == five.baselines
         assert ("models.layers=18" in four.runs[0]) == (preset == "paper")
-    assert len(table4.REPRODUCTION.plan("smoke", None).runs) == 6
-    four, five = (table.REPRODUCTION.plan("laptop", None) for table in (table4, table5))
+    assert len(table4.EXPERIMENT.plan("smoke", None).runs) == 6
+    four, five = (table.EXPERIMENT.plan("laptop", None) for table in (table4, table5))
     assert set(four.sweeps) < set(five.sweeps)
     assert four.runs == five.runs == ()
 
 
 def test_the_table_shows_texts_and_counts() -> None:
     records = [*runs(GPT2, 20, 19), run(MOSAIC, 1, 5), run(MOSAIC, 0, 0, outcome="diverged")]
-    table = table4.REPRODUCTION.table
+    table = table4.EXPERIMENT.table
     assert table is not None
     text = table([*records, other_stories()])
     rows: list[list[str]] = []
@@ -263,8 +263,8 @@ def test_the_table_shows_texts_and_counts() -> None:
     assert "No run has continuations" in table([other_stories()])
 
 
-@pytest.mark.parametrize("reproduction", [table4.REPRODUCTION, table5.REPRODUCTION])
-def test_the_picture_shows_shares_by_group(reproduction: Reproduction) -> None:
+@pytest.mark.parametrize("reproduction", [table4.EXPERIMENT, table5.EXPERIMENT])
+def test_the_picture_shows_shares_by_group(reproduction: Experiment) -> None:
     transformer, lost = runs(GPT2, 20, 19), run(MOSAIC, 3, 0, outcome="diverged")
     records = [*transformer, *runs(MOSAIC, 19), lost, other_stories()]
     panels = reproduction.panels
@@ -290,7 +290,7 @@ def test_files_from_records_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
     for record in [*runs(GPT2, 20, 20), *runs(MOSAIC, 20, 19), other_stories()]:
         write_record(record, tmp_path / "records")
     words = ["table4", f"records={tmp_path / 'records'}", f"store={tmp_path}"]
-    assert main(words, {"table4": table4.REPRODUCTION}) == OK
+    assert main(words, {"table4": table4.EXPERIMENT}) == OK
     folder = tmp_path / "reproductions" / "table4" / "smoke"
     assert {"figure.png", "table.md", "verdicts.json"} <= {p.name for p in folder.iterdir()}
     assert "Both models continue the 24 prompts about equally well." in capsys.readouterr().out

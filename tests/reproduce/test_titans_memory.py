@@ -8,10 +8,11 @@ import pytest
 
 from bench.config.config import compose
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.test_time_memory.figure import experiment_cells, panels, table
+from reproduce.experiment import as_words
+from reproduce.test_time_memory.figure import experiment_cells, table
 from reproduce.test_time_memory.readme_memory import REPLAY
-from reproduce.test_time_memory.runs import MEMORIES, plan, select, settings, variant_of
-from reproduce.test_time_memory.titans_memory import REPRODUCTION
+from reproduce.test_time_memory.runs import MEMORIES, variant_of, variants
+from reproduce.test_time_memory.titans_memory import EXPERIMENT
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 
@@ -32,7 +33,7 @@ def run(model: str, seed: int, metrics: dict[str, float], *words: str) -> Any:
 
 
 def judged(records: list[Any], name: str) -> str:
-    (claim,) = [claim for claim in REPRODUCTION.claims if claim.name == name]
+    (claim,) = [claim for claim in EXPERIMENT.claims if claim.name == name]
     return claim.without_control(records).verdict
 
 
@@ -42,16 +43,16 @@ def seeds(model: str, *words: str, **metrics: float) -> list[Any]:
 
 
 def readme(name: str, **metrics: float) -> list[Any]:
-    (setting,) = [s for s in settings("laptop") if s.name == f"README: {name}"]
-    return seeds(setting.model, *setting.words, **metrics)
+    (variant,) = [v for v in variants("laptop") if v.name == f"README: {name}"]
+    return seeds(variant.model, *as_words(variant.settings), **metrics)
 
 
 @pytest.fixture(scope="module")
 def planned() -> list[Any]:
     """A record of each setting."""
     return [
-        run(setting.model, 0, {"recall": 0.5, "recall_noise_1": 0.5}, *setting.words)
-        for setting in settings("laptop")
+        run(v.model, 0, {"recall": 0.5, "recall_noise_1": 0.5}, *as_words(v.settings))
+        for v in variants("laptop")
     ]
 
 
@@ -63,23 +64,23 @@ def test_every_memory_that_there_is_is_shown() -> None:
 
 
 def test_every_planned_run_is_known_again_as_what_it_is(planned: list[Any]) -> None:
-    expected = [(setting.model, setting.name) for setting in settings("laptop")]
+    expected = [(variant.model, variant.name) for variant in variants("laptop")]
     assert len(set(expected)) == len(expected)
     assert [(record.model, variant_of(record)) for record in planned] == expected
-    assert len(select(planned)) == len(planned)
-    asked = list(plan("laptop", 1).runs)
+    assert len(EXPERIMENT.select(planned)) == len(planned)
+    asked = list(EXPERIMENT.plan("laptop", 1).runs)
     assert len(asked) == len(expected)
     assert {words[1] for words in asked} == {f"models={model}" for model in MEMORIES}
 
 
 def test_a_run_with_another_setting_is_not_taken_for_a_planned_one(planned: list[Any]) -> None:
     changed = run("delta_rule", 0, {}, "tasks.items=32")
-    assert changed not in select([*planned, changed])
-    assert select([changed]) == [changed]  # the user changed all of them
+    assert changed not in EXPERIMENT.select([*planned, changed])
+    assert EXPERIMENT.select([changed]) == [changed]  # the user changed all of them
 
 
 def test_the_figure_its_numbers_and_its_tables_come_from_records(planned: list[Any]) -> None:
-    picture = panels(planned)
+    picture = EXPERIMENT.draw(planned)
     assert len(picture.panels) == 13
     rendered(picture)  # without a single point of the sizes
     assert table(planned).count("\n") == 2 * (2 + len(MEMORIES)) + 1 + 2 + 2
@@ -212,7 +213,7 @@ def test_the_readmes_experiments_are_judged_by_its_own_network() -> None:
         ("a second batch drives out the first", REPRODUCED),
     ):
         assert judged(records, name) == verdict
-    (claim,) = [c for c in REPRODUCTION.claims if c.name == "one sequence is memorised"]
+    (claim,) = [c for c in EXPERIMENT.claims if c.name == "one sequence is memorised"]
     assert "share diverged 0.991" in claim.without_control(records).evidence
 
 

@@ -13,7 +13,7 @@ from bench.config.config import compose
 from bench.config.groups import contenders
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
-from reproduce.bigram.bigram import REPRODUCTION, panels, plan
+from reproduce.bigram.bigram import EXPERIMENT
 from reproduce.bigram.runs import LABELS
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from tests.bench.records import make_record
@@ -109,7 +109,7 @@ def all_runs(**levels: float) -> list[RunRecord]:
 
 
 def judge(records: list[RunRecord]) -> dict[str, Finding]:
-    return {claim.name: claim.without_control(records) for claim in REPRODUCTION.claims}
+    return {claim.name: claim.without_control(records) for claim in EXPERIMENT.claims}
 
 
 def without(records: list[RunRecord], task: str) -> list[RunRecord]:
@@ -219,9 +219,9 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
         "curves": {},
     }
     runs.append(trained("s4d/2", 7, 0.5, **failed))
-    selected = REPRODUCTION.select(runs[::-1])
+    selected = EXPERIMENT.select(runs[::-1])
     assert len(selected) == len(runs)
-    picture = panels(selected)
+    picture = EXPERIMENT.draw(selected)
     accuracies, _, probes, _ = [
         {trace.name: trace for trace in panel.traces} for panel in picture.panels
     ]
@@ -229,21 +229,21 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
     assert accuracies["S4D"].seeds["7"] == (None,)
     assert accuracies["S4D"].failed == accuracies["S4D"].x
     assert probes["W_O² (outputs)"].x == (0, 300)
-    assert rendered(picture) == panels(REPRODUCTION.select(runs)).to_json()
-    assert not panels([]).panels[1].traces  # no name in the legend without a run
+    assert rendered(picture) == EXPERIMENT.draw(EXPERIMENT.select(runs)).to_json()
+    assert not EXPERIMENT.draw([]).panels[1].traces  # no name in the legend without a run
 
 
 def test_the_plan_names_every_row_and_its_seeds() -> None:
-    counts = Counter(run[:-1] for run in plan("laptop", None).runs)
+    counts = Counter(run[:-1] for run in EXPERIMENT.plan("laptop", None).runs)
     assert {words[0]: n for words, n in counts.items()} == {
         "tasks=three_gradient_steps": 30,
         "tasks=bigram_probes": 5,
     }
-    assert set(Counter(run[:-1] for run in plan("laptop", 2).runs).values()) == {2}
+    assert set(Counter(run[:-1] for run in EXPERIMENT.plan("laptop", 2).runs).values()) == {2}
     for preset in ("smoke", "laptop"):
         entries = [
             entry
-            for words in plan(preset, None).sweeps
+            for words in EXPERIMENT.plan(preset, None).sweeps
             for entry in make_plan([*words, f"preset={preset}"]).entries
         ]
         every = [entry.configuration for entry in entries]
@@ -261,9 +261,9 @@ def test_the_plan_names_every_row_and_its_seeds() -> None:
 
 def test_random_triggers_are_planned_from_laptop_on() -> None:
     for preset in ("laptop", "gpu", "paper"):
-        random = [w for w in plan(preset, 1).sweeps if "tasks.triggers=random" in w]
+        random = [w for w in EXPERIMENT.plan(preset, 1).sweeps if "tasks.triggers=random" in w]
         assert len(random) == 2, preset
-    assert not any("tasks.triggers=random" in words for words in plan("smoke", 1).sweeps)
+    assert not any("tasks.triggers=random" in words for words in EXPERIMENT.plan("smoke", 1).sweeps)
 
 
 def test_every_model_that_the_task_sweeps_has_its_row() -> None:

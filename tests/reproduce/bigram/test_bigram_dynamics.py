@@ -10,7 +10,7 @@ import pytest
 from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.bigram import bigram, bigram_dynamics
-from reproduce.bigram.bigram_dynamics import JOINT, NAMES, REPRODUCTION, half_learned, plan
+from reproduce.bigram.bigram_dynamics import EXPERIMENT, JOINT, NAMES, half_learned
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -71,15 +71,15 @@ def runs(wide: float = 0.93, **half: int) -> list[RunRecord]:
 
 
 def verdicts(records: list[RunRecord]) -> dict[str, str]:
-    return {c.name: c.without_control(records).verdict for c in REPRODUCTION.claims}
+    return {c.name: c.without_control(records).verdict for c in EXPERIMENT.claims}
 
 
 def test_everything_is_reproduced_where_it_is_as_the_slides_say() -> None:
-    records = REPRODUCTION.select(runs())
+    records = EXPERIMENT.select(runs())
     assert len(records) == len(runs())
     assert set(verdicts(records).values()) == {REPRODUCED}
     assert set(verdicts([]).values()) == {UNDECIDED}
-    assert rendered(REPRODUCTION.panels(records))
+    assert rendered(EXPERIMENT.draw(records))
 
 
 @pytest.mark.parametrize(
@@ -140,12 +140,14 @@ def test_short_runs_are_not_asked_about_dynamics() -> None:
 
 def test_the_two_figures_of_the_task_share_no_run() -> None:
     old = [probed(seed, changes={"probe_every": 10}) for seed in SEEDS]
-    assert bigram.REPRODUCTION.select(runs()) == bigram_dynamics.REPRODUCTION.select(old) == []
-    assert len(bigram.REPRODUCTION.select(old)) == len(old)
+    assert bigram.EXPERIMENT.select(runs()) == bigram_dynamics.EXPERIMENT.select(old) == []
+    assert len(bigram.EXPERIMENT.select(old)) == len(old)
 
 
 def test_the_plan_makes_every_run_that_a_claim_is_about() -> None:
-    configurations = [compose([*words, "preset=laptop"]) for words in plan("laptop", 1).runs]
+    configurations = [
+        compose([*words, "preset=laptop"]) for words in EXPERIMENT.plan("laptop", 1).runs
+    ]
     made = [
         make_record(task=one.task, model=one.model, config=one.resolved()) for one in configurations
     ]

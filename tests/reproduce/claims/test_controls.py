@@ -32,8 +32,7 @@ from reproduce.claims.controls import (
 )
 from reproduce.claims.grammar import Number, Runs, above, once, provided, trained_for, within
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from reproduce.plotting.panels import Picture
-from reproduce.reproduction import Plan, Reproduction
+from reproduce.experiment import Experiment
 from tests.bench.records import make_record
 from tests.committed import committed_records
 
@@ -382,12 +381,11 @@ def test_a_figure_refuses_a_claim_without_control_where_each_names_one(
     claims = [Claim(name, "It learns.", rule) for name in names]
     own = (replace(claims[0], control=Control("another", rule)), *claims[1:])
     with pytest.raises(ValueError, match=refusal):
-        Reproduction(
+        Experiment(
             "title",
             "source",
-            lambda preset, seeds: Plan(),
-            list,
             own,
-            lambda records: Picture("title", []),
+            records=[],
+            panels=[],
             control=EACH_ITS_OWN,
         )

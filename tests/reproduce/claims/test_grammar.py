@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.records.schema import RunRecord
 from core.statistics import COUNT, REAL, SHARE
-from reproduce.bigram.bigram import REPRODUCTION, plan
+from reproduce.bigram.bigram import EXPERIMENT
 from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import (
     Drawn,
@@ -39,7 +39,7 @@ from reproduce.claims.verdicts import (
     UNDECIDED,
 )
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
-from reproduce.reproduction import View
+from reproduce.experiment import View
 from reproduce.stories import figure7
 from tests.bench.records import make_record
 from tests.reproduce.claims.samples import sample
@@ -266,27 +266,27 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
     config = {"tasks": {"source": "tiny_shakespeare", "triggers": "fixed"}, "models": {"layers": 1}}
     config["training"] = {"steps": 60}
     records = [run(seed, 0.3, task="bigram", config=config) for seed in range(3)]
-    results = [claim.judge(records) for claim in REPRODUCTION.claims]
+    results = [claim.judge(records) for claim in EXPERIMENT.claims]
     unasked = [r for r in results if r.finding.verdict == NOT_ASKED]
-    entries = [result.to_json(REPRODUCTION.cost) for result in results]
+    entries = [result.to_json(EXPERIMENT.cost) for result in results]
     # By hand: thirty seeds of three gradient steps and five of probes; and two rates and three
     # final runs of GPT2 with one and two layers, of memory units, and of eighteen others; GPT2 of
     # two layers and memory units with random triggers; and nine more of two layers with either.
     count = 30 + 5 + (2 + 1 + 18) * (2 + 3) + 2 * (2 + 3) + 2 * 9
-    assert len(plan("laptop", None).runs) == 30 + 5
+    assert len(EXPERIMENT.plan("laptop", None).runs) == 30 + 5
     at_laptop = [e for e in entries if e.get("asked_at") == "laptop"]
     assert {e["cost"] for e in at_laptop} == {f"{count} runs of 200 to 1,000 steps"}
     assert {e["verdict"] for e in at_laptop} == {NOT_ASKED}
     assert all(("cost" in e) == (e["verdict"] == NOT_ASKED) for e in entries)
-    lines = not_asked_lines(REPRODUCTION, results)
+    lines = not_asked_lines(EXPERIMENT, results)
     assert {line.partition("preset=")[2].partition(" ")[0] for line in lines} == {"laptop"}
-    assert any("random triggers" in line and REPRODUCTION.cost("laptop") in line for line in lines)
+    assert any("random triggers" in line and EXPERIMENT.cost("laptop") in line for line in lines)
     # Claims that ask for different presets have a line each.
-    open_claims = [claim.judge([]) for claim in figure7.REPRODUCTION.claims]
-    of_both = not_asked_lines(figure7.REPRODUCTION, open_claims)
+    open_claims = [claim.judge([]) for claim in figure7.EXPERIMENT.claims]
+    of_both = not_asked_lines(figure7.EXPERIMENT, open_claims)
     shown_presets = {line.partition("preset=")[2].partition(" ")[0] for line in of_both}
     assert {"gpu", "paper"} <= shown_presets
-    print_verdicts("bigram", REPRODUCTION, results, records, View("smoke"), tmp_path, tmp_path)
+    print_verdicts("bigram", EXPERIMENT, results, records, View("smoke"), tmp_path, tmp_path)
     shown = capsys.readouterr().out
     for line in lines:
         assert line in shown
@@ -303,7 +303,7 @@ def test_what_is_not_asked_is_grey(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rule = once(measured(THEIRS, "N = 500", "gpu"), within(ACCURACY.of(OURS), low=0.8))
     results = [Claim("", "It is.", rule).judge(runs(0.9))]
     with redirect_stdout(io.StringIO()) as written:
-        print_verdicts("bigram", REPRODUCTION, results, [], View("smoke"), tmp_path, tmp_path)
+        print_verdicts("bigram", EXPERIMENT, results, [], View("smoke"), tmp_path, tmp_path)
     [line] = [text for text in written.getvalue().splitlines() if "N = 500" in text]
     assert line.startswith("\x1b[90m")  # bright black
     assert all(colour not in line for colour in ("\x1b[31m", "\x1b[32m", "\x1b[33m"))

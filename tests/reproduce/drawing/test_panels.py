@@ -12,9 +12,9 @@ from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.__main__ import reproductions
 from reproduce.drawing.frame import framed
+from reproduce.experiment import Experiment, View
 from reproduce.plotting.panels import Picture
 from reproduce.plotting.renderer import render
-from reproduce.reproduction import Reproduction, View
 from tests.committed import committed_records
 from tests.reproduce.drawing.rendering import assert_every_number_is_in_the_dump
 from tests.reproduce.test_committed_records import DRAWN as DRAWN_WHOLE
@@ -27,7 +27,7 @@ def committed() -> list[RunRecord]:
     return [r for r in committed_records() if r.role not in ("trial", "control")]
 
 
-def selected(reproduction: Reproduction, preset: str) -> list[RunRecord]:
+def selected(reproduction: Experiment, preset: str) -> list[RunRecord]:
     """None where a preset has no records, or only some of which the figure shows none."""
     try:
         return reproduction.select([r for r in committed() if r.preset == preset])
@@ -43,7 +43,7 @@ def pictures(name: str) -> dict[str, Picture]:
     records = {preset: selected(reproduction, preset) for preset in choices("preset")}
     with_records = {preset: chosen for preset, chosen in records.items() if chosen}
     return {
-        preset: framed(reproduction.panels(chosen), chosen, View(preset))
+        preset: framed(reproduction.draw(chosen), chosen, View(preset))
         for preset, chosen in [*with_records.items(), ("none", [])]
     }
 
@@ -89,5 +89,5 @@ def test_the_order_of_records_does_not_matter(name: str) -> None:
     assert reproduction.panels is not None
     for preset in pictures(name):
         records = [] if preset == "none" else selected(reproduction, preset)
-        again = reproduction.panels(reproduction.select(records[::-1]))
-        assert again.to_json() == reproduction.panels(records).to_json()
+        again = reproduction.draw(reproduction.select(records[::-1]))
+        assert again.to_json() == reproduction.draw(records).to_json()

@@ -10,7 +10,7 @@ from bench.records.schema import RunRecord
 from reproduce.claims.controls import Control
 from reproduce.claims.verdicts import REPRODUCED, UNDECIDED
 from reproduce.gradient_descent.descent import CLAIMS
-from reproduce.gradient_descent.optimisation import REPRODUCTION
+from reproduce.gradient_descent.optimisation import EXPERIMENT
 from tests.reproduce.gradient_descent.test_optimisation import SPREAD, paths
 
 
@@ -93,7 +93,7 @@ def test_each_claim_about_a_path_has_a_control() -> None:
 def test_another_path_that_does_the_same_leaves_a_claim_open(
     claim: str, rows: list[list[Any]], curves: list[str], arrays: dict[str, Any]
 ) -> None:
-    [asked] = [one for one in REPRODUCTION.claims if one.name == claim]
+    [asked] = [one for one in EXPERIMENT.claims if one.name == claim]
     found = asked.judge([controlled([], [])]).finding
     assert (found.verdict, "as it must" in found.evidence) == (REPRODUCED, True), found
     found = asked.judge([controlled(rows, curves, **arrays)]).finding

@@ -17,8 +17,8 @@ from reproduce.claims.trials import in_seeds, sample
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, mean_within
 from reproduce.command import main
 from reproduce.gradient_descent import descent
-from reproduce.gradient_descent.figure import landscape, panels
-from reproduce.gradient_descent.optimisation import REPRODUCTION, table
+from reproduce.gradient_descent.figure import landscape
+from reproduce.gradient_descent.optimisation import EXPERIMENT, table
 from reproduce.gradient_descent.runs import (
     BY_MODEL,
     BY_RATE,
@@ -147,7 +147,7 @@ def two_tokens(*rows: list[Any]) -> dict[str, Any]:
 
 
 def verdicts(records: list[RunRecord]) -> dict[str, str]:
-    return {c.name: c.without_control(records).verdict for c in REPRODUCTION.claims}
+    return {c.name: c.without_control(records).verdict for c in EXPERIMENT.claims}
 
 
 def test_published_numbers_are_those_of_the_source() -> None:
@@ -177,10 +177,10 @@ def test_nothing_is_concluded_from_nothing() -> None:
         grid_record(cell, outcome="diverged", cause="not finite", arrays={}, curves={})
         for cell in STARRED
     ]
-    found = REPRODUCTION.claims[0].without_control(failed)
+    found = EXPERIMENT.claims[0].without_control(failed)
     assert found.verdict == UNDECIDED
     assert "diverged (not finite)" in found.evidence
-    rendered(panels(failed))
+    rendered(EXPERIMENT.draw(failed))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_other_cells_contradict(claim: str, records: list[RunRecord]) -> None:
 )
 def test_nearly_all_of_the_grid_is_equal(changed: int, expected: str, said: str) -> None:
     """Means a little away, far within the noise of the seeds, are allowed for one in ten."""
-    claim = next(claim for claim in REPRODUCTION.claims if claim.name == "the grid")
+    claim = next(claim for claim in EXPERIMENT.claims if claim.name == "the grid")
     first, *others = BY_MODEL["matrix"], STEEP[0], STEEP[1], LARGE_BATCH["sgd", False]
     trials = [
         [level * (1 + s) for s in SPREAD]
@@ -247,7 +247,7 @@ def test_nearly_all_of_the_grid_is_equal(changed: int, expected: str, said: str)
 
 
 def test_cells_that_gave_no_number_are_not_dropped() -> None:
-    claim = next(claim for claim in REPRODUCTION.claims if claim.name == "the grid")
+    claim = next(claim for claim in EXPERIMENT.claims if claim.name == "the grid")
     lost = grid_record(STEEP[0], outcome="failed", cause="no room", arrays={}, curves={})
     finding = claim.without_control([lost, grid_record(STEEP[1])])
     assert finding.verdict == UNDECIDED
@@ -326,7 +326,7 @@ def test_what_would_settle_it_is_said_in_seeds_of_the_command() -> None:
 
 def test_words_choose_the_cell_that_a_record_shows() -> None:
     for cell in (STARRED[5], BY_MODEL["learnable"], SINGLE_SAMPLES):
-        configuration = compose([*cell.words, "preset=smoke"])
+        configuration = compose([*cell.planned().words("smoke", 1)[0], "preset=smoke"])
         resolved = configuration.resolved()
         shown = make_record(
             task="optimisation",
@@ -339,16 +339,16 @@ def test_words_choose_the_cell_that_a_record_shows() -> None:
 @pytest.mark.parametrize("word", ["tasks.dimensions=[50]", "lr=3", "tasks.trials=2"])
 def test_what_the_published_cells_fix_is_refused_so(word: str) -> None:
     with pytest.raises(UserError, match=r"optimisation sets tasks\.\w+ itself"):
-        main(["optimisation", word], {"optimisation": REPRODUCTION})
+        main(["optimisation", word], {"optimisation": EXPERIMENT})
 
 
 def test_plan_figure_and_table() -> None:
-    runs = REPRODUCTION.plan("smoke", None).runs
+    runs = EXPERIMENT.plan("smoke", None).runs
     assert len(set(runs)) == len(runs) == 9 + 1 + 1 + 4
-    assert len(REPRODUCTION.plan("paper", 2).runs) == 2 * (3 * 192 + 2 + 4)
-    records = REPRODUCTION.select([*cells(), paths()])
-    assert len({REPRODUCTION.variant(record) for record in records}) == len(records)
-    picture = panels(records)
+    assert len(EXPERIMENT.plan("paper", 2).runs) == 2 * (3 * 192 + 2 + 4)
+    records = EXPERIMENT.select([*cells(), paths()])
+    assert len({EXPERIMENT.variant_of(record) for record in records}) == len(records)
+    picture = EXPERIMENT.draw(records)
     assert rendered(picture)
     assert len(picture.panels) == 24
     assert "| SGD lr 100, batch 64, n 10240 | 0.0312 (0.0312) |" in table(records)

@@ -10,8 +10,7 @@ import pytest
 from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.gradient_descent.figure import panels
-from reproduce.gradient_descent.optimisation import LEARNED, REPRODUCTION, SUMS, effective_tokens
+from reproduce.gradient_descent.optimisation import EXPERIMENT, LEARNED, SUMS, effective_tokens
 from reproduce.gradient_descent.runs import OTHERS
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -140,19 +139,20 @@ def test_a_failed_training_is_named() -> None:
 
 @pytest.mark.parametrize("records", [published(), published()[:1], published()[3:], []])
 def test_the_figure_is_drawn_from_whatever_is_there(records: list[RunRecord]) -> None:
-    assert REPRODUCTION.select(records) == sorted(records, key=lambda record: record.run_id)
-    picture = panels(records)
+    assert EXPERIMENT.select(records) == sorted(records, key=lambda record: record.run_id)
+    picture = EXPERIMENT.draw(records)
     assert rendered(picture)
     assert bool(records) == any(panel.traces for panel in picture.panels[12:])
 
 
 def test_runs_are_told_apart_and_found_again() -> None:
     seen = set()
-    for words in OTHERS:
+    for runs in OTHERS:
+        (words,) = runs.words("smoke", 1)
         configuration = compose([*words, "preset=smoke"])
         record = make_record(
             task=configuration.task, model=configuration.model, config=configuration.resolved()
         )
-        assert REPRODUCTION.select([record]) == [record]
-        seen.add(REPRODUCTION.variant(record))
+        assert EXPERIMENT.select([record]) == [record]
+        seen.add(EXPERIMENT.variant_of(record))
     assert len(seen) == len(OTHERS) == 5

@@ -13,8 +13,8 @@ from bench.records.schema import Cost, Curve, RunRecord
 from bench.search.plan import make_plan
 from bench.training.building import build_task
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
-from reproduce.multi_query_recall.multi_query_recall import REPRODUCTION
-from reproduce.multi_query_recall.runs import FIXED_STATE, LONGER, kind, label, plan
+from reproduce.multi_query_recall.multi_query_recall import EXPERIMENT
+from reproduce.multi_query_recall.runs import FIXED_STATE, LONGER, kind, label
 from tests.bench.records import make_record
 from tests.reproduce.claims.test_fairness import study
 from tests.reproduce.drawing.rendering import rendered
@@ -123,8 +123,8 @@ def forgetting(**levels: float) -> list[RunRecord]:
 
 
 def judge(records: list[RunRecord]) -> dict[str, Finding]:
-    selected = REPRODUCTION.select(records)
-    return {claim.name: claim.without_control(selected) for claim in REPRODUCTION.claims}
+    selected = EXPERIMENT.select(records)
+    return {claim.name: claim.without_control(selected) for claim in EXPERIMENT.claims}
 
 
 def test_everything_is_reproduced_as_published() -> None:
@@ -174,7 +174,7 @@ def test_a_slow_model_is_judged_by_the_runs_that_were_long_enough_for_it() -> No
     assert {guessed[name].verdict for name in claims} == {UNDECIDED}
     assert judge(longer(lstm=(0.99, 0.98)))[claims[0]].verdict == CONTRADICTED
     assert "24,000 steps" in learned["Mamba recalls more with a larger state"].evidence
-    figure = REPRODUCTION.panels(REPRODUCTION.select(plain(**guessing) + longer()))
+    figure = EXPERIMENT.draw(EXPERIMENT.select(plain(**guessing) + longer()))
     names = [[trace.name for trace in panel.traces] for panel in figure.panels]
     assert "LSTM, 8,000 steps" in names[0]
     assert not any("8,000 steps" in name for panel in names[1:] for name in panel)
@@ -192,7 +192,7 @@ def test_the_gap_is_between_trainings_of_equal_length() -> None:
     assert "no runs of S4D after more steps" in lacking.evidence
     steps = {record.config["training"]["steps"] for record in longer() if record.seed == 0}
     assert steps == {8000, 24000}
-    assert REPRODUCTION.select([run("plain", "mamba", 0, width=16, steps=8000)]) == []
+    assert EXPERIMENT.select([run("plain", "mamba", 0, width=16, steps=8000)]) == []
 
 
 def test_short_runs_are_left_out() -> None:
@@ -210,30 +210,30 @@ def test_other_cells_and_trials_do_not_belong() -> None:
         {"task": "bigram"},
         {"model": "lstm_x"},
     ]
-    assert REPRODUCTION.select([one.model_copy(update=change) for change in changed]) == []
+    assert EXPERIMENT.select([one.model_copy(update=change) for change in changed]) == []
 
 
 def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
     runs = [*easy(), *plain(), *forgetting()]
     lost = {"outcome": "diverged", "cause": "the loss is not finite", "metrics": {}}
     runs.append(run("plain", "s4d", 7).model_copy(update=lost))
-    selected = REPRODUCTION.select(runs[::-1])
+    selected = EXPERIMENT.select(runs[::-1])
     assert len(selected) == len(runs)
-    picture = REPRODUCTION.panels(selected)
+    picture = EXPERIMENT.draw(selected)
     by_state = picture.panels[1]
     (lstm,) = [trace for trace in by_state.traces if trace.name == "LSTM"]
     assert lstm.x == (256, 512)  # bytes, of the two widths
     assert lstm.y[0] == pytest.approx(0.2, abs=0.01)
     assert "after 100–400" not in by_state.title
-    assert rendered(picture) == REPRODUCTION.panels(REPRODUCTION.select(runs)).to_json()
-    rendered(REPRODUCTION.panels([]))
+    assert rendered(picture) == EXPERIMENT.draw(EXPERIMENT.select(runs)).to_json()
+    rendered(EXPERIMENT.draw([]))
 
 
 @pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
 def test_every_planned_run_fits_and_belongs(preset: str) -> None:
     entries = [
         entry
-        for words in plan(preset, None).sweeps
+        for words in EXPERIMENT.plan(preset, None).sweeps
         for entry in make_plan([*words, f"preset={preset}"]).entries
     ]
     found = {entry.configuration.model for entry in entries}
@@ -247,7 +247,7 @@ def test_every_planned_run_fits_and_belongs(preset: str) -> None:
 def test_who_is_stopped_early_says_nothing_of_its_state(model: str) -> None:
     """Attention that keeps every pair falls with them while it still learns."""
     records = [tuned(record) for record in plain() if record.model == model]
-    claims = [one for one in REPRODUCTION.claims if one.name.startswith(f"{label(model)} ")]
+    claims = [one for one in EXPERIMENT.claims if one.name.startswith(f"{label(model)} ")]
     assert len(claims) == 2
     for late, verdict in ((1.0, REPRODUCED), (0.9, UNDECIDED)):
         curve = Curve(x=[200.0, 320.0, 400.0], y=[1.1, 1.0, late])

@@ -11,7 +11,7 @@ from bench.records.schema import Cost, RunRecord
 from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
-from reproduce.multi_query_recall.recall_by_state import PATIENT, REPRODUCTION, RULE, SUM
+from reproduce.multi_query_recall.recall_by_state import EXPERIMENT, PATIENT, RULE, SUM
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run, tuned
@@ -54,8 +54,8 @@ def _run(
 
 
 def judged(known: dict[tuple[str, int | None], float]) -> dict[str, Any]:
-    records = REPRODUCTION.select(made(known))
-    return {c.name: c.rule.judge(records, 0.95).verdict for c in REPRODUCTION.claims}
+    records = EXPERIMENT.select(made(known))
+    return {c.name: c.rule.judge(records, 0.95).verdict for c in EXPERIMENT.claims}
 
 
 def test_claims_hold_where_they_should() -> None:
@@ -64,13 +64,13 @@ def test_claims_hold_where_they_should() -> None:
 
 def test_runs_of_more_steps_have_no_place_beside_the_others() -> None:
     longer = run("plain", "lstm", 0, steps=multi_query_recall.LONG_STEPS["laptop"])
-    assert REPRODUCTION.select([run("plain", "lstm", 0), longer]) == [run("plain", "lstm", 0)]
+    assert EXPERIMENT.select([run("plain", "lstm", 0), longer]) == [run("plain", "lstm", 0)]
 
 
 def test_records_of_other_tasks_are_left_out() -> None:
     """Those that trained nothing by steps as well."""
     other = make_record(task="capacity", config={"tasks": {}, "models": {}, "training": {}})
-    assert REPRODUCTION.select([other]) == []
+    assert EXPERIMENT.select([other]) == []
 
 
 @pytest.mark.parametrize("longer", [0.4, 1.0])
@@ -79,9 +79,9 @@ def test_rule_and_sum_are_compared_after_more_steps(longer: float) -> None:
     others = [r for r in made(KNOWN) if multi_query_recall.steps(r) != LONGER]
     both = [_run(*SUM, 16, s, longer, steps=LONGER) for s in range(3)]
     both += [_run(*RULE, 16, s, 1.0, steps=LONGER) for s in range(3)]
-    claim = next(c for c in REPRODUCTION.claims if "than a sum" in c.name)
-    assert claim.rule.judge(REPRODUCTION.select(others), 0.95).verdict == UNDECIDED
-    found = claim.rule.judge(REPRODUCTION.select([*others, *both]), 0.95).verdict
+    claim = next(c for c in EXPERIMENT.claims if "than a sum" in c.name)
+    assert claim.rule.judge(EXPERIMENT.select(others), 0.95).verdict == UNDECIDED
+    found = claim.rule.judge(EXPERIMENT.select([*others, *both]), 0.95).verdict
     assert found == (REPRODUCED if longer < 1 else CONTRADICTED)
 
 
@@ -96,9 +96,11 @@ def test_who_is_behind_has_learned_to_recall(at_2: float, at_8: float, verdict: 
         own = {"accuracy_at_2": at_2, "steps": steps} if steps else {"accuracy_at_2": 0.5}
         high = at_8 if steps else 0.125
         guess += [_run(model, None, 64, seed, high, **own) for seed in range(3)]
-    claim = next(c for c in REPRODUCTION.claims if "Hyena" in c.name)
-    assert claim.rule.judge(REPRODUCTION.select(guess), 0.95).verdict == verdict
-    assert not [r for r in multi_query_recall.select(guess) if multi_query_recall.steps(r) > 5000]
+    claim = next(c for c in EXPERIMENT.claims if "Hyena" in c.name)
+    assert claim.rule.judge(EXPERIMENT.select(guess), 0.95).verdict == verdict
+    assert not [
+        r for r in filter(multi_query_recall.belongs, guess) if multi_query_recall.steps(r) > 5000
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +135,8 @@ def test_every_width_is_asked(failing: int) -> None:
             one = _run("delta_net", 4, width, seed, accuracy)
             made_at = one.provenance.model_copy(update={"started_at": started})
             records.append(one.model_copy(update={"provenance": made_at}))
-    claim = next(c for c in REPRODUCTION.claims if c.name == "the delta rule keeps every pair")
-    assert claim.rule.judge(REPRODUCTION.select(records), 0.95).verdict == CONTRADICTED
+    claim = next(c for c in EXPERIMENT.claims if c.name == "the delta rule keeps every pair")
+    assert claim.rule.judge(EXPERIMENT.select(records), 0.95).verdict == CONTRADICTED
 
 
 def test_a_missing_row_decides_nothing() -> None:
@@ -151,7 +153,7 @@ def test_an_untrained_network_needs_no_convolution() -> None:
 def test_the_figure_beside_it_shows_models_as_they_come() -> None:
     """Its rows are told by width alone: a delta rule without a convolution is no second setting,
     and neither are more steps."""
-    shown = multi_query_recall.select(made(KNOWN))
+    shown = list(filter(multi_query_recall.belongs, made(KNOWN)))
     kinds = {record.config["models"]["convolution"] for record in shown}
     assert LONGER not in map(multi_query_recall.steps, shown)
     assert 4 in kinds
@@ -159,30 +161,30 @@ def test_the_figure_beside_it_shows_models_as_they_come() -> None:
 
 
 def test_each_variant_is_a_row_of_its_own() -> None:
-    records = REPRODUCTION.select(made(KNOWN))
+    records = EXPERIMENT.select(made(KNOWN))
     assert len(records) == len(KNOWN) * len(WIDTHS) * 3 + 2 * 3
-    (panel,) = REPRODUCTION.panels(records).panels
+    (panel,) = EXPERIMENT.draw(records).panels
     names = [trace.name for trace in panel.traces if trace.hollow is None]
     assert len(names) == len(KNOWN) + 2
     assert sum(name.endswith(f", {LONGER:,} steps") for name in names) == 2
-    assert REPRODUCTION.table is not None
-    assert REPRODUCTION.table(records).count("\n") == len(KNOWN) + 2 + 1
-    rendered(REPRODUCTION.panels([]))
+    assert EXPERIMENT.table is not None
+    assert EXPERIMENT.table(records).count("\n") == len(KNOWN) + 2 + 2
+    rendered(EXPERIMENT.draw([]))
 
 
 def test_what_no_table_ranks_is_hollow_and_says_why() -> None:
     """Of two widths of one model the narrow one has a search and has converged."""
     ranked = [tuned(_run("hyena", None, 16, seed, 0.5)) for seed in range(3)]
     records = ranked + [_run("hyena", None, 64, seed, 0.6) for seed in range(3)]
-    picture = REPRODUCTION.panels(records)
+    picture = EXPERIMENT.draw(records)
     whole, hollow = picture.panels[0].traces
     assert (len(whole.x), hollow.hollow, list(hollow.x)) == (2, True, list(whole.x)[1:])
     rendered(picture)
-    assert REPRODUCTION.table is not None
-    row = REPRODUCTION.table(records).splitlines()[-1]
+    assert EXPERIMENT.table is not None
+    row = EXPERIMENT.table(records).splitlines()[-1]
     assert row.startswith("| Hyena | 0.501 (8,000 bytes) | 0.601 (32,000 bytes, untuned")
     smoke = [record.model_copy(update={"preset": "smoke"}) for record in records]
-    assert len(REPRODUCTION.panels(smoke).panels[0].traces) == 1
+    assert len(EXPERIMENT.draw(smoke).panels[0].traces) == 1
 
 
 def test_a_model_that_says_nothing_of_its_state_has_a_row_and_no_point() -> None:
@@ -190,25 +192,25 @@ def test_a_model_that_says_nothing_of_its_state_has_a_row_and_no_point() -> None
         _run("hyena", None, 64, seed, 0.5).model_copy(update={"cost": Cost()}) for seed in range(3)
     ]
     records = [*silent, *(_run("h3", None, 64, seed, 0.5) for seed in range(3))]
-    assert REPRODUCTION.table is not None
-    *_, last = lines = REPRODUCTION.table(records).splitlines()
+    assert EXPERIMENT.table is not None
+    *_, last = lines = EXPERIMENT.table(records).splitlines()
     assert any("Hyena | 0.501 (bytes unknown" in line for line in lines)
     assert "state_bytes" in last
     assert last.endswith("Hyena.")
-    picture = REPRODUCTION.panels(records)
+    picture = EXPERIMENT.draw(records)
     traces = {trace.name: trace for trace in picture.panels[0].traces}
     assert "Hyena" not in traces
     assert picture.note.endswith("does not say: Hyena")
     assert traces["H3"].x
     failed = _run("hyena", None, 64, 0, 0.5).model_copy(update={"outcome": "diverged"})
     failed = failed.model_copy(update={"metrics": {}})
-    assert REPRODUCTION.table([failed]).endswith("| Hyena | none, 1 failed |")
+    assert EXPERIMENT.table([failed]).endswith("| Hyena | none, 1 failed |\n")
 
 
 def test_the_plan_holds_ten_architectures_at_three_sizes() -> None:
     entries = [
         e
-        for words in REPRODUCTION.plan("laptop", None).sweeps
+        for words in EXPERIMENT.plan("laptop", None).sweeps
         for e in make_plan([*words, "preset=laptop"]).entries
     ]
     rows = {(e.configuration.model, e.configuration.models.get("convolution")) for e in entries}
@@ -220,7 +222,7 @@ def test_no_model_is_searched_twice_in_one_cell() -> None:
     """Searches of few and of many data may come to two settings: two rows of one model."""
     searched = [
         (entry.configuration.model, repr(entry.configuration.resolved()))
-        for words in REPRODUCTION.plan("laptop", None).sweeps
+        for words in EXPERIMENT.plan("laptop", None).sweeps
         for entry in make_plan([*words, "preset=laptop"]).entries
     ]
     assert len(set(searched)) == len(searched)

@@ -10,7 +10,7 @@ from bench.records.schema import RunRecord
 from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import multi_query_recall
-from reproduce.multi_query_recall.recall_depth import REPRODUCTION, plan
+from reproduce.multi_query_recall.recall_depth import EXPERIMENT
 from tests.bench.records import make_record
 from tests.reproduce.records import wobble
 
@@ -40,15 +40,15 @@ def runs(one: float, two: float, steps: int = 800) -> list[RunRecord]:
     ],
 )
 def test_one_layer_fails_only_where_two_do_not(one: float, two: float, expected: list[str]) -> None:
-    first, second = REPRODUCTION.claims
-    found = REPRODUCTION.select(runs(one, two))
+    first, second = EXPERIMENT.claims
+    found = EXPERIMENT.select(runs(one, two))
     said = [first.judge(found).finding.verdict, second.without_control(found).verdict]
     assert said == expected
 
 
 def test_two_layers_that_are_not_ranked_contradict_nothing() -> None:
-    found = [r.model_copy(update={"preset": "laptop"}) for r in REPRODUCTION.select(runs(0.3, 0.3))]
-    claim = replace(REPRODUCTION.claims[1], control=None)
+    found = [r.model_copy(update={"preset": "laptop"}) for r in EXPERIMENT.select(runs(0.3, 0.3))]
+    claim = replace(EXPERIMENT.claims[1], control=None)
     assert claim.without_control(found).verdict == CONTRADICTED
     judged = claim.judge(found).finding
     assert judged.verdict == UNDECIDED
@@ -56,12 +56,12 @@ def test_two_layers_that_are_not_ranked_contradict_nothing() -> None:
 
 
 def test_short_runs_are_not_asked_and_belong_to_no_other_figure() -> None:
-    found = [claim.judge(runs(0.28, 0.3, steps=60)).finding for claim in REPRODUCTION.claims]
+    found = [claim.judge(runs(0.28, 0.3, steps=60)).finding for claim in EXPERIMENT.claims]
     assert {one.verdict for one in found} == {NOT_ASKED}
-    assert multi_query_recall.REPRODUCTION.select(runs(0.28, 0.3)) == []
-    sweeps = [make_plan([*words, "preset=laptop"]) for words in plan("laptop", 1).sweeps]
+    assert multi_query_recall.EXPERIMENT.select(runs(0.28, 0.3)) == []
+    sweeps = [make_plan([*words, "preset=laptop"]) for words in EXPERIMENT.plan("laptop", 1).sweeps]
     records = [
         make_record(task=one.task, model=one.model, role="final", config=one.resolved())
         for one in (entry.configuration for sweep in sweeps for entry in sweep.entries)
     ]
-    assert len(REPRODUCTION.select(records)) == 2
+    assert len(EXPERIMENT.select(records)) == 2

@@ -177,7 +177,7 @@ def test_only_own_runs_that_a_figure_draws_on_have_it_planned_again(
     later = own.provenance.model_copy(update={"started_at": "2030-01-01T00:00:00+00:00"})
     write_record(own.model_copy(update={"provenance": later}), store.records)
     survey = survey_of("figure5", store.root)
-    last_made = replace(FIGURES["figure5"], select=lambda found: latest(found, lambda r: r.seed))
+    last_made = replace(FIGURES["figure5"], records=lambda found: latest(found, lambda r: r.seed))
     assert survey._draws_on_local(last_made)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from reproduce.capacity import capacity_growth
 from reproduce.claims.claims import Claim
 from reproduce.claims.history import history
 from reproduce.claims.verdicts import NOT_ASKED, UNDECIDED
+from reproduce.experiment import Experiment, OverSeeds
 from reproduce.planning.console import in_hours
-from reproduce.planning.experiments import Experiment, experiments
-from reproduce.planning.survey import PRESETS, Survey
-from reproduce.reproduction import Reproduction
+from reproduce.planning.experiments import Experiment as Decision
+from reproduce.planning.experiments import experiments
+from reproduce.planning.survey import Survey
 from tests.bench.records import make_record
 
 FIGURES = reproductions()
@@ -32,16 +32,16 @@ README, FACTS = (
 )
 
 
-def survey_of(store: Path, preset: str, **figures: Reproduction) -> Survey:
+def survey_of(store: Path, preset: str, **figures: Experiment) -> Survey:
     words = [f"preset={preset}", f"store={store}", "workers=0"]
     return Survey(figures, dict.fromkeys(figures, words), preset, store)
 
 
-def found_by(survey: Survey) -> dict[str, Experiment]:
+def found_by(survey: Survey) -> dict[str, Decision]:
     return {one.claim: one for one in experiments(survey)}
 
 
-def reopened(figure: str) -> Reproduction:
+def reopened(figure: str) -> Experiment:
     """A figure without its decisions."""
     own = FIGURES[figure]
     return replace(own, claims=tuple(replace(claim, closed=None) for claim in own.claims))
@@ -142,7 +142,8 @@ def test_a_larger_preset_is_named_where_it_has_more_for_the_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, int], named: str
 ) -> None:
     """At every preset from laptop on the README's perceptron has the same settings."""
-    monkeypatch.setattr(capacity_growth, "STORED_SEEDS", {"laptop": 60, **more})
+    seeds = {"laptop": 60, "gpu": 5, "paper": 5, **more}
+    monkeypatch.setitem(capacity_growth.STORED_SEEDS, "paper", seeds["paper"])
     found = found_by(survey_of(tmp_path, "laptop", capacity_growth=reopened("capacity_growth")))
     one = found[README]
     assert one.verdict == UNDECIDED
@@ -153,20 +154,20 @@ def test_a_larger_preset_is_named_where_it_has_more_for_the_claim(
 def test_more_runs_of_a_plan_that_a_claim_does_not_read_are_nothing_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def with_others(planned: Sequence[tuple[object, ...]]) -> tuple[tuple[object, ...], ...]:
-        return tuple((growth, seeds + 9, *rest) for growth, seeds, *rest in planned)  # type: ignore[operator]
+    own = reopened("capacity_growth")
 
-    monkeypatch.setattr(capacity_growth, "STORED_SEEDS", dict.fromkeys(PRESETS[1:], 60))
-    own, plan = reopened("capacity_growth"), capacity_growth.plan
+    def larger(preset: str) -> list[OverSeeds]:
+        """More seeds at the larger presets, but of what the claim reads."""
+        planned = []
+        for runs in capacity_growth.PLANNED:
+            if runs.models == ["stored_in_weights"]:
+                runs = replace(runs, seeds=60)
+            elif preset != "laptop":
+                runs = replace(runs, seeds=runs.seeds + 9)
+            planned.append(runs)
+        return planned
 
-    def larger(preset: str, seeds: int | None) -> object:
-        if preset == "laptop":
-            return plan(preset, seeds)
-        with monkeypatch.context() as patched:
-            patched.setattr(capacity_growth, "PLANNED", with_others(capacity_growth.PLANNED))
-            return plan(preset, seeds)
-
-    found = found_by(survey_of(tmp_path, "laptop", capacity_growth=replace(own, plan=larger)))  # type: ignore[arg-type]
+    found = found_by(survey_of(tmp_path, "laptop", capacity_growth=replace(own, runs=larger)))
     assert found[README].words == ""
 
 

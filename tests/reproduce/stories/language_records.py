@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.verdicts import Finding
+from reproduce.experiment import Experiment, View
 from reproduce.plotting.panels import Picture
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.reproduction import Reproduction, View
 from reproduce.stories.language import GPT2
 from reproduce.writing import write
 from tests.bench.records import make_record
@@ -167,18 +167,18 @@ def run(
     )
 
 
-def written(reproduction: Reproduction, records: list[RunRecord], folder: Path) -> Picture:
+def written(reproduction: Experiment, records: list[RunRecord], folder: Path) -> Picture:
     """The picture that is written; equal records give equal bytes, in whatever order."""
     for name in ("one", "other"):
         write("figure", reproduction, records, View("smoke"), folder / name)
     assert reproduction.panels is not None
-    assert reproduction.panels(records[::-1]) == reproduction.panels(records)
+    assert reproduction.draw(records[::-1]) == reproduction.draw(records)
     for name in ("figure.png", "figure.svg", "curves.json"):
         assert (folder / "one" / name).read_bytes() == (folder / "other" / name).read_bytes()
     return Picture.read(folder / "one" / "curves.json")
 
 
-def judge(reproduction: Reproduction, records: list[RunRecord]) -> dict[str, Finding]:
+def judge(reproduction: Experiment, records: list[RunRecord]) -> dict[str, Finding]:
     return {claim.name: claim.without_control(records) for claim in reproduction.claims}
 
 

@@ -24,7 +24,7 @@ from reproduce.stories.positions import Stretch
 from tests.reproduce.stories.language_records import lost, of_documents, tables, written
 
 SEEDS = range(3)
-CLAIMS = figure8.REPRODUCTION.claims
+CLAIMS = figure8.EXPERIMENT.claims
 
 
 def transformer(p: np.ndarray, kind: str) -> np.ndarray:
@@ -308,15 +308,15 @@ def test_one_figure_shows_one_corpus_and_the_same_windows() -> None:
     runs = world()
     other = of_documents(GPT2, 5, tables(transformer), corpus="local")
     with pytest.raises(UserError, match="different corpora"):
-        figure8.select([*runs, other])
+        figure8.EXPERIMENT.select([*runs, other])
     edited = runs[0].model_copy(
         update={"provenance": runs[0].provenance.model_copy(update={"data": {"test": "0" * 64}})}
     )
     with pytest.raises(UserError, match="different windows"):
-        figure8.select([edited, *runs[1:]])
-    assert figure8.select([*runs, runs[0].model_copy(update={"task": "babistories"})]) == sorted(
-        runs, key=lambda run: run.run_id
-    )
+        figure8.EXPERIMENT.select([edited, *runs[1:]])
+    assert figure8.EXPERIMENT.select(
+        [*runs, runs[0].model_copy(update={"task": "babistories"})]
+    ) == sorted(runs, key=lambda run: run.run_id)
 
 
 @pytest.mark.parametrize("loss", [lost, lambda run: run])
@@ -327,14 +327,14 @@ def test_equal_records_give_equal_bytes_and_the_figure_names_its_corpus(
     runs = [loss(run) for run in world(length=64)] + [unigram]
     if loss is not lost:
         runs = [*runs[:-1], lost(runs[0].model_copy(update={"seed": 3}))]
-    picture = written(figure8.REPRODUCTION, runs, tmp_path)
+    picture = written(figure8.EXPERIMENT, runs, tmp_path)
     assert picture.note.startswith("corpus: grammar")
     assert len(picture.foot) == (7 if loss is lost else 1)
 
 
 def test_the_picture_has_losses_above_and_their_difference_below() -> None:
     runs = world()
-    above, below, _ = figure8.panels(runs).rows
+    above, below, _ = figure8.EXPERIMENT.draw(runs).rows
     assert [panel.title for panel in above.panels] == list(positions.KINDS.values())
     stream, *_ = above.panels
     found = {trace.name: trace for trace in stream.traces}
@@ -366,9 +366,9 @@ def test_a_control_that_holds_too_or_was_not_run_leaves_it_open() -> None:
 
 
 def test_the_plan_is_one_sweep_with_the_control_in_it() -> None:
-    assert figure8.plan("smoke", None).sweeps == (
+    assert figure8.EXPERIMENT.plan("smoke", None).sweeps == (
         ("tasks=wikipedia", "models=[memory_mosaic,gpt2,gpt2_rope]"),
     )
-    ((_, models),) = figure8.plan("laptop", 5).sweeps
+    ((_, models),) = figure8.EXPERIMENT.plan("laptop", 5).sweeps
     assert ROPE in models
     assert "conv_attention" in models

@@ -13,9 +13,9 @@ from bench.search.plan import make_plan
 from core.errors import UserError
 from core.files import ROOT
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.experiment import Experiment, Plan
 from reproduce.prompts import table5
 from reproduce.regbench.regbench import MOSAIC
-from reproduce.reproduction import Plan, Reproduction
 from reproduce.stories import figure7, figure8, figure13, language, table2
 from reproduce.stories.language import GPT2, SEARCHED
 from tests.reproduce.stories.language_records import SEEDS, judge, lost, of_depths, run, without
@@ -25,26 +25,26 @@ LAPTOP = "preset=laptop"
 
 def test_depths_as_published() -> None:
     runs = of_depths({1: 0.1, 8: 0.0, 12: -0.005, 18: 0.0}, preset="paper", corpus="babistories")
-    assert {f.verdict for f in judge(figure7.REPRODUCTION, runs).values()} == {REPRODUCED}
+    assert {f.verdict for f in judge(figure7.EXPERIMENT, runs).values()} == {REPRODUCED}
     more = [*runs, *of_depths({4: 0.05}, preset="paper", corpus="babistories")]
-    assert {f.verdict for f in judge(figure13.REPRODUCTION, more).values()} == {REPRODUCED}
+    assert {f.verdict for f in judge(figure13.EXPERIMENT, more).values()} == {REPRODUCED}
 
 
 def test_depths_of_the_other_kind_contradict() -> None:
     runs = of_depths({1: -0.1, 4: -0.1, 8: 0.1, 12: 0.1, 18: 0.1}, preset="paper")
-    (only,) = judge(figure13.REPRODUCTION, runs).values()
+    (only,) = judge(figure13.EXPERIMENT, runs).values()
     assert only.verdict == CONTRADICTED
-    found = judge(figure7.REPRODUCTION, runs)
+    found = judge(figure7.EXPERIMENT, runs)
     own = {finding.verdict for name, finding in found.items() if "losses" not in name}
     assert own == {CONTRADICTED}
     worse = of_depths({12: 0.1}, preset="paper", corpus="babistories")
-    found = judge(figure7.REPRODUCTION, worse)
+    found = judge(figure7.EXPERIMENT, worse)
     assert found["losses of GPT2, 12 blocks"].verdict == CONTRADICTED
     assert found["losses of Memory Mosaic, 12 blocks"].verdict == REPRODUCED
 
 
 def test_a_small_preset_judges_what_it_has() -> None:
-    found = judge(figure7.REPRODUCTION, of_depths({1: 0.1, 2: 0.02}))
+    found = judge(figure7.EXPERIMENT, of_depths({1: 0.1, 2: 0.02}))
     assert found["ahead at depth 1"].verdict == REPRODUCED
     assert found["ahead at depth 1"].evidence.startswith("corpus: grammar (generated)")
     assert found["the lead shrinks with depth"].verdict == REPRODUCED
@@ -53,14 +53,14 @@ def test_a_small_preset_judges_what_it_has() -> None:
         assert found[f"equal at depth {depth}"].verdict == NOT_ASKED
     assert found["losses of GPT2, 12 blocks"].verdict == NOT_ASKED
     # No lead at all is not one that shrinks.
-    behind = judge(figure7.REPRODUCTION, of_depths({1: -0.1, 2: -0.3}))
+    behind = judge(figure7.EXPERIMENT, of_depths({1: -0.1, 2: -0.3}))
     assert behind["the lead shrinks with depth"].verdict == CONTRADICTED
 
 
 def test_levels_are_judged_on_babistories_at_its_scale_only() -> None:
     name = "losses of GPT2, 12 blocks"
     for options in ({"preset": "paper"}, {"preset": "gpu", "corpus": "babistories"}):
-        found = judge(figure7.REPRODUCTION, of_depths({12: -0.005}, **options))[name]
+        found = judge(figure7.EXPERIMENT, of_depths({12: -0.005}, **options))[name]
         assert found.verdict == NOT_ASKED
 
 
@@ -84,7 +84,7 @@ def test_levels_are_judged_at_the_published_settings_only(words: str, judged: bo
         run(GPT2, seed, ("models.layers=12", words), 1.494, 1.336, "paper", "babistories")
         for seed in SEEDS
     ]
-    found = judge(figure7.REPRODUCTION, runs)["losses of GPT2, 12 blocks"]
+    found = judge(figure7.EXPERIMENT, runs)["losses of GPT2, 12 blocks"]
     assert found.verdict == (REPRODUCED if judged else NOT_ASKED)
     assert found.asked_at == ("" if judged else "paper")
 
@@ -93,7 +93,7 @@ def test_one_lost_seed_leaves_it_open() -> None:
     runs = of_depths({1: 0.1, 2: 0.0})
     at = next(i for i, r in enumerate(runs) if (r.model, r.seed) == (MOSAIC, 1))
     runs[at] = lost(runs[at])
-    found = judge(figure7.REPRODUCTION, runs)
+    found = judge(figure7.EXPERIMENT, runs)
     assert found["ahead at depth 1"].verdict == UNDECIDED
     assert "seed 1 diverged" in found["ahead at depth 1"].evidence
     assert found["the lead shrinks with depth"].verdict == UNDECIDED
@@ -102,7 +102,7 @@ def test_one_lost_seed_leaves_it_open() -> None:
 def test_only_runs_with_the_settings_of_the_preset_belong_to_a_figure() -> None:
     runs = of_depths({1: 0.1, 2: 0.0})
     tuned = run(GPT2, 0, ("models.layers=1", "training.lr=2e-3"), 1.0, 1.0)
-    select = figure7.REPRODUCTION.select
+    select = figure7.EXPERIMENT.select
     assert {r.run_id for r in select([*runs, tuned])} == {r.run_id for r in runs}
     assert select([tuned]) == [tuned]  # where the user changed it for all
     with pytest.raises(UserError, match=r"varies models\.layers"):
@@ -115,7 +115,7 @@ def test_only_runs_with_the_settings_of_the_preset_belong_to_a_figure() -> None:
 def test_runs_older_than_a_setting_stay_in_their_figure(key: str) -> None:
     runs = of_depths({1: 0.1, 2: 0.0})
     old = [without(r, key) if r.model == MOSAIC else r for r in runs]
-    select = figure7.REPRODUCTION.select
+    select = figure7.EXPERIMENT.select
     assert {r.run_id for r in select(old)} == {r.run_id for r in runs}
     # What was changed beside that is still seen.
     tuned = without(run(MOSAIC, 0, ("models.layers=1", "training.lr=2e-3"), 1.0, 1.0), key)
@@ -123,7 +123,7 @@ def test_runs_older_than_a_setting_stay_in_their_figure(key: str) -> None:
 
 
 def test_runs_of_other_settings_are_refused_and_not_left_out() -> None:
-    select = figure7.REPRODUCTION.select
+    select = figure7.EXPERIMENT.select
 
     def made(model: str, *words: str) -> RunRecord:
         return run(model, 0, ("models.layers=1", *words), 1.0, 1.0)
@@ -143,22 +143,20 @@ def test_runs_of_other_settings_are_refused_and_not_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("reproduction", "task", "figure"),
-    [(figure7.REPRODUCTION, "babistories", 7), (figure8.REPRODUCTION, "wikipedia", 8)],
+    [(figure7.EXPERIMENT, "babistories", 7), (figure8.EXPERIMENT, "wikipedia", 8)],
 )
-def test_the_section_is_that_of_the_task(
-    reproduction: Reproduction, task: str, figure: int
-) -> None:
+def test_the_section_is_that_of_the_task(reproduction: Experiment, task: str, figure: int) -> None:
     card = " ".join((ROOT / "tasks" / f"{task}.yaml").read_text().split())
     (section,) = set(re.findall(rf"section (\d), Figure {figure}", card))
     assert reproduction.source.endswith(f"section {section}, figure {figure}")
 
 
 def test_figure_13_has_the_depths_of_figure_7_and_asks_nothing_twice() -> None:
-    asked = [{claim.name for claim in f.REPRODUCTION.claims} for f in (figure7, figure13)]
+    asked = [{claim.name for claim in f.EXPERIMENT.claims} for f in (figure7, figure13)]
     assert asked[1]
     assert not asked[0] & asked[1]
     for preset in figure7.DEPTHS:
-        fewer, more = (f.REPRODUCTION.plan(preset, None) for f in (figure7, figure13))
+        fewer, more = (f.EXPERIMENT.plan(preset, None) for f in (figure7, figure13))
         assert {*fewer.runs, *fewer.sweeps} < {*more.runs, *more.sweeps}
         depths = len(figure7.DEPTHS[preset])
         assert (len(fewer.runs), len(fewer.sweeps)) in ((6 * depths, 0), (0, depths))
@@ -173,12 +171,12 @@ def test_figures_and_tables_share_their_trainings_where_models_are_tuned() -> No
         every += [compose([*words, LAPTOP]) for words in plan.runs]
         return {training_key(training_configuration(one).resolved(), 0) for one in every}
 
-    depths = trainings(figure13.REPRODUCTION.plan("laptop", None))
+    depths = trainings(figure13.EXPERIMENT.plan("laptop", None))
     assert len(depths) == 6
-    assert trainings(figure7.REPRODUCTION.plan("laptop", None)) < depths
-    assert trainings(table5.REPRODUCTION.plan("laptop", None)) < depths
-    assert len(trainings(figure8.plan("laptop", None)) & depths) == 2
-    assert len(trainings(table2.plan("laptop", None)) & depths) == 1
+    assert trainings(figure7.EXPERIMENT.plan("laptop", None)) < depths
+    assert trainings(table5.EXPERIMENT.plan("laptop", None)) < depths
+    assert len(trainings(figure8.EXPERIMENT.plan("laptop", None)) & depths) == 2
+    assert len(trainings(table2.EXPERIMENT.plan("laptop", None)) & depths) == 1
 
 
 def test_a_figure_of_tuned_models_shows_no_run_whose_rate_nobody_searched() -> None:
@@ -189,6 +187,6 @@ def test_a_figure_of_tuned_models_shows_no_run_whose_rate_nobody_searched() -> N
     found = [run(model, n, (), **usual) for model in (GPT2, MOSAIC) for n in range(2)]
     tuned = [one.model_copy(update={"study": of_sweep}) for one in found]
     other = run(GPT2, 2, ("training.lr=0.004",), **usual)  # of table 2
-    shown = figure7.REPRODUCTION.select([*tuned, other])
+    shown = figure7.EXPERIMENT.select([*tuned, other])
     assert {record.run_id for record in shown} == {record.run_id for record in tuned}
     assert other in language.tuned([*found, other])  # without a search all are shown

@@ -1,0 +1,145 @@
+"""``python -m reproduce same``: whether claims and figures say what they said at another commit.
+
+The code of a test may be put in another form. Its hash is then another one, and its claim would
+count as edited after its runs. This command unpacks the commit, lets both states of the code judge
+and draw from the same committed records, and compares every sentence and number: of each claim at
+several levels, beside its control, by all records and by parts of them. A test of which all is
+equal, and whose words are the same, is the same test; ``update=true`` writes so, with the commit,
+into ``reproduce/claims/restated_tests.yaml``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.records.store import COMMITTED
+from core.errors import OK, VERIFICATION_FAILED, UserError
+from core.escaping import terminal
+from core.files import ROOT, write_atomically
+from reproduce import judgements
+from reproduce.claims.frozen import RESTATED
+from reproduce.usage import SAME as USAGE
+
+CODE = ("core", "models", "tasks", "bench", "reproduce")
+HEAD = """\
+# Tests that were put in another form and judge as before: hash of a test -> its hash afterwards.
+# Written by `python -m reproduce same commit=COMMIT update=true`, which compares both.
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Compare with a commit, or keep which tests are the same. Exit code 4: something differs."""
+    values = dict(word.partition("=")[::2] for word in words)
+    update = values.pop("update", "false")
+    commit = values.pop("commit", "")
+    if values or not commit or update not in ("true", "false"):
+        raise UserError(f"'{' '.join(words)}' cannot be given here\n{USAGE}")
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(commit, Path(folder))
+        before, after = judged_in(Path(folder)), judged_in(ROOT)
+    lines = list(differences(before, after))
+    for line in lines:
+        print(terminal(line))
+    if lines:
+        raise UserError(
+            f"{len(lines)} claims or figures say something else than at {commit}",
+            VERIFICATION_FAILED,
+        )
+    same = restated(before, after)
+    if same and update == "true":
+        keep(commit, same)
+    count = sum(len(figure["claims"]) for figure in after.values())
+    written = f", as {RESTATED.name} says now" if same and update == "true" else ""
+    print(
+        f"all {count} claims and {len(after)} figures say what they said at {commit}; "
+        f"{len(same)} tests have another form{written}"
+    )
+    return OK
+
+
+def unpack(commit: str, folder: Path) -> None:
+    """The code of a commit, beside the records of this checkout and the proofs of equal code.
+
+    Raises:
+        UserError: git knows no such commit.
+    """
+    command = ["git", "-C", str(ROOT), "archive", commit, "--", *CODE]
+    archived = subprocess.run(command, capture_output=True, check=False)
+    if archived.returncode:
+        reason = archived.stderr.decode(errors="replace").strip()
+        raise UserError(f"commit={commit} cannot be unpacked ({reason}): give one of `git log`")
+    with tarfile.open(fileobj=BytesIO(archived.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    (folder / COMMITTED.parent.name).symlink_to(COMMITTED.parent)
+
+
+def judged_in(folder: Path) -> dict[str, Any]:
+    """What all figures of a checkout say.
+
+    Raises:
+        UserError: its code does not run here.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "judgements.json"
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        command = [sys.executable, judgements.__file__, str(path)]
+        made = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        if made.returncode:
+            reason = made.stderr.strip().rpartition("\n")[2]
+            raise UserError(f"the code in {folder} cannot judge the records: {reason}")
+        return dict(json.loads(path.read_text()))
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each figure or claim that is new, gone or says something else."""
+    for name in sorted({*before, *after}):
+        if name not in before or name not in after:
+            yield f"{name}: is {'new' if name in after else 'gone'}"
+            continue
+        old, new = before[name], after[name]
+        for claim in sorted({*old["claims"], *new["claims"]}):
+            one, other = old["claims"].get(claim, {}), new["claims"].get(claim, {})
+            if {**one, "test": ""} != {**other, "test": ""}:
+                yield f"{name}, {claim}: has other words"
+        presets, old_presets = new.get("presets", {}), old.get("presets", {})
+        if presets.keys() != old_presets.keys():
+            yield f"{name}: has records of other presets"
+            continue
+        for preset, of_preset in presets.items():
+            for part, found in old_presets[preset].items():
+                for key in sorted(found):
+                    if found[key] != of_preset[part][key]:
+                        yield f"{name} at {preset}, {key}: is {part} otherwise"
+
+
+def restated(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """The hash of each test at the commit, and the other one that it has now."""
+    pairs = {}
+    for name, figure in after.items():
+        for claim, said in figure["claims"].items():
+            old = before[name]["claims"][claim]["test"]
+            if old != said["test"]:
+                pairs[old] = said["test"]
+    return pairs
+
+
+def keep(commit: str, pairs: Mapping[str, str]) -> None:
+    """Add a comparison to those that were made."""
+    command = ["git", "-C", str(ROOT), "rev-parse", commit]
+    full = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    made = yaml.safe_load(RESTATED.read_text()) if RESTATED.exists() else []
+    made = [*(made or []), {"compared with": full, "same": dict(sorted(pairs.items()))}]
+    write_atomically(RESTATED, (HEAD + yaml.safe_dump(made, sort_keys=False)).encode())
