@@ -6,8 +6,10 @@ door takes what is read here, a mapping from dotted keys to plain values.
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -81,7 +83,17 @@ def read_with_lists(words: Sequence[str]) -> Settings:
 
 def shown(key: str, value: Any) -> str:
     """A setting as a sentence names it; :func:`core.words.word` writes it for a shell."""
-    return f"{key}={value}" if isinstance(value, str) else grammar.word(key, value)
+    return f"{key}={value if isinstance(value, str) else _shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    """As somebody would type it, without quotes around names."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_shown(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_shown, value))}]"
+    is_bare = isinstance(value, str) and re.fullmatch(r"[\w.]+", value)
+    return str(value) if is_bare else json.dumps(value)
 
 
 def _how_to_write(word: str) -> str:

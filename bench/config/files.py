@@ -59,10 +59,11 @@ def models_of(task: str) -> str:
 
 
 def copied(value: Any) -> Any:
-    """Lists and mappings anew, whatever they hold, as nobody may change what others read."""
+    """Lists and mappings anew, whatever they hold, as nobody may change what others read; a tuple
+    as a list."""
     if isinstance(value, dict):
         return {key: copied(inner) for key, inner in value.items()}
-    return [copied(inner) for inner in value] if isinstance(value, list) else value
+    return [copied(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 @lru_cache(maxsize=8)

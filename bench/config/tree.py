@@ -35,7 +35,7 @@ TARGET = "models._target_"
 def classes_noted(settings: Mapping[str, Any]) -> Tree:
     """The settings, with the class of ``models=package.Class`` by its key; of ``./net.py:Class``
     the place of the file is noted, and left out."""
-    noted = dict(settings)
+    noted = {key: copied(value) for key, value in settings.items()}
     model = str(noted.get("models"))
     if model.startswith(GUEST):
         raise UserError(

@@ -12,7 +12,7 @@ from typing import Any
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
 from bench.config.command_line import read, read_with_lists, shown
 from bench.config.external import refuse_what_is_missing
-from bench.config.files import models_of
+from bench.config.files import copied, models_of
 from bench.config.groups import GUEST, choices, record_name, taking_part
 from bench.config.sections import SweepSettings, TrainingSettings
 from bench.config.settings import Configuration
@@ -284,7 +284,7 @@ def full_names(settings: Mapping[str, Any], short: Container[str] = SHORT_NAMES)
     for key, value in settings.items():
         if key.startswith("ray.") and key not in RAY:
             raise UserError(f"there is no setting '{key}': {nearest(key, RAY)}")
-        named[f"sweep.{key}" if key in short else key] = value
+        named[f"sweep.{key}" if key in short else key] = copied(value)
     return named
 
 
