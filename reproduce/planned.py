@@ -61,11 +61,11 @@ def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 
 
 def _single(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
-    key = training_key(configuration.resolved(), configuration.seed)
+    key = f"{configuration.seed} {configuration.setting}"
     trained = training_configuration(configuration)
     training = key
     if trained is not configuration:
-        training = training_key(trained.resolved(), configuration.seed)
+        training = f"{configuration.seed} {trained.setting}"
     names = shelf.identities(configuration)
     return PlannedRun(
         configuration,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +28,13 @@ from core.places import absolute, absolute_if_path
 
 PLAIN = ("number", "word", "true or false value")  # kinds of a value that holds no others
 SECTIONS = ("tasks", "models", "training", "sweep")
+# Settings of a training that came after records were published, with the values that leave them out
+# of an identity.
+LATER = {
+    name: field.default
+    for name, field in TrainingSettings.model_fields.items()
+    if not field.is_required()
+}
 # Settings of a training that are looked at beside others.
 DEPENDENT = ("steps", "epochs", "warmup_steps", "warmup_fraction", "devices")
 
@@ -248,16 +257,32 @@ class Configuration(Settings):
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""
-        training = self.training.model_dump(mode="json", exclude={"checkpoint_every"})
-        later = {
-            k: f.default for k, f in TrainingSettings.model_fields.items() if not f.is_required()
-        }
-        kept = {k: v for k, v in training.items() if k not in later or v != later[k]}
+        training: dict[str, Any] = {"threads": self.training.threads}
+        if self.takes is None:
+            training = {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in self.training.__dict__.items()
+                if key != "checkpoint_every" and (key not in LATER or value != LATER[key])
+            }
         return {
             "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
             "models": self.models,
-            "training": kept if self.takes is None else {"threads": kept["threads"]},
+            "training": training,
         }
+
+    @cached_property
+    def setting(self) -> str:
+        """:meth:`resolved` as text, equal for equal settings whatever their seed."""
+        return json.dumps(self.resolved(), sort_keys=True)
+
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> Configuration:
+        """The same with other values, which are not checked; see :meth:`with_`."""
+        copy = super().model_copy(update=update, deep=deep)
+        if not {*(update or ())} <= {"seed", "overrides"}:
+            copy.__dict__.pop("setting", None)
+        return copy
 
 
 def _as_kind_of(old: Any, new: Any) -> bool | int | float | str | None:

@@ -187,26 +187,36 @@ class Untrained:
 
     def _pairs(self, records: Records) -> Iterator[tuple[RunRecord, RunRecord | None]]:
         """Each run with its twin, if it has one; a predictor is its own."""
-        pool: dict[tuple[str, str, str, int], list[RunRecord]] = defaultdict(list)
+        pool: dict[tuple[str, str, str, int], list[tuple[RunRecord, Mapping[str, Any]]]]
+        pool = defaultdict(list)
         for record in filter(is_twin, records):
-            pool[_place(record)].append(record)
+            pool[_place(record)].append((record, flat(record.config, record.config)))
         for run in without_twins(records):
             if run.role == "baseline":
                 yield run, run
             else:
-                of_run = (twin for twin in pool[_place(run)] if self._is_twin_of(twin, run))
-                yield run, next(of_run, None)
+                yield run, self._twin_among(pool[_place(run)], run)
 
-    def _is_twin_of(self, twin: RunRecord, run: RunRecord) -> bool:
-        """Whether they differ in nothing but the length of the training and what was searched."""
+    def _twin_among(
+        self, twins: Iterable[tuple[RunRecord, Mapping[str, Any]]], run: RunRecord
+    ) -> RunRecord | None:
+        """The first that differs from a run in nothing but the length of the training and what was
+        searched.
+
+        Args:
+            twins: each with its settings.
+        """
         free = {*self._changes(run.task, run.model), *(run.study.search_space if run.study else ())}
-        settings, twin_settings = flat(run.config, run.config), flat(twin.config, twin.config)
-        # The words that make the twin of a measurement may change its data.
+        compared = flat(run.config, run.config)
+        for key in free & compared.keys():
+            del compared[key]
+        # The settings that make the twin of a measurement may change its data.
         by_itself = bool({run.task, run.model} & self.keys.keys())
-        if run.provenance.data != twin.provenance.data and not by_itself:
-            return False
-        compared = settings.keys() - free
-        return all(twin_settings.get(key) == settings[key] for key in compared)
+        for twin, settings in twins:
+            same_data = by_itself or run.provenance.data == twin.provenance.data
+            if same_data and all(settings.get(key) == v for key, v in compared.items()):
+                return twin
+        return None
 
     @cached_property
     def _changes_by_name(self) -> dict[str, Mapping[str, Any]]:

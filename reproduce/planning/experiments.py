@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.runs.shelf import training_key
 from reproduce.claims.claims import Claim, ClaimResult
 from reproduce.claims.verdicts import NOT_ASKED
 from reproduce.planned import PlannedRun, missing
@@ -90,7 +89,7 @@ def _adds(survey: Survey, review: Review, claim: Claim, preset: str) -> bool:
 
 def _setting_and_seed(run: PlannedRun) -> str:
     """Equal for runs that differ in nothing but the preset."""
-    return training_key(run.configuration.resolved(), run.configuration.seed)
+    return f"{run.configuration.seed} {run.configuration.setting}"
 
 
 def _runs_at(
