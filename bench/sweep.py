@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bench.config.command_line import Settings, read_with_lists
@@ -92,13 +91,6 @@ def records_of(plan: Plan, report: Report) -> list[RunRecord]:
     if lost := [f"{model.label}: {said}" for model in result.models for said in model.lost]:
         raise UserError("; ".join(lost), RUN_FAILED)
     return [*(record for model in result.models for record in model.records), *result.baselines]
-
-
-def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
-    """As :func:`records_of`, by words, until every figure's plan is of values."""
-    from bench.search.plan import plan_sweep
-
-    return records_of(plan_sweep(read_with_lists(words)), report)
 
 
 @command_line(HELP, read_with_lists)

@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from bench.config.source_files import quoted
@@ -63,7 +62,6 @@ def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
     return settings
 
 
-@lru_cache(maxsize=4096)  # until every figure's plan is of values
 def _parsed(word: str) -> Any:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from bench.config.command_line import read, read_each
-from bench.config.files import group_file as group_file
-from bench.config.files import models_of as models_of
+from bench.config.command_line import read
 from bench.config.files import shared_file
 from bench.config.settings import Configuration
-from bench.config.tree import SINGULAR as SINGULAR
 from bench.config.tree import constructor_arguments
 
 
@@ -45,18 +41,3 @@ def training_configuration(configuration: Configuration) -> Configuration:
         }
     )
 
-
-class Override(NamedTuple):
-    """One word, until every figure's plan is of values."""
-
-    key_or_group: str
-    content: Any
-
-    def value(self) -> Any:
-        """What is set."""
-        return self.content
-
-
-def parse(words: Sequence[str]) -> list[Override]:
-    """Each word, read."""
-    return [Override(key, value) for key, value in read_each(words)]

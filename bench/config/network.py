@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from bench.config.automatic import settings_for
-from bench.config.command_line import read
 from bench.config.files import shared_file
 from bench.config.groups import PRESETS, choices
 from bench.config.settings import Configuration
-from core.words import words_of
 
 SECONDS_TO_ANSWER = 5.0
 OFFLINE = "HF_HUB_OFFLINE"  # read by the hub's client when it is imported: then it asks once
@@ -90,14 +88,3 @@ def _answers(address: str, whole: bool = False) -> bool:
     asking.join(SECONDS_TO_ANSWER)
     return answered.is_set()
 
-
-def with_text(words: Sequence[str]) -> list[str]:
-    """As :func:`with_available_text`, by words."""
-    settings = read(words)
-    more = {k: v for k, v in with_available_text(settings).items() if settings.get(k) != v}
-    return [*words, *words_of(more)]
-
-
-def settings_of_task(words: Sequence[str]) -> dict[str, Any] | None:
-    """As :func:`task_settings`, by words."""
-    return task_settings(read(words))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
-from bench.config.command_line import read, read_with_lists, shown
+from bench.config.command_line import read_with_lists, shown
 from bench.config.external import refuse_what_is_missing
 from bench.config.files import copied, models_of
 from bench.config.groups import GUEST, choices, record_name, taking_part
@@ -20,7 +20,6 @@ from bench.config.source_files import refuse_files_of_one_name, use_named
 from bench.config.tree import TARGET
 from bench.roofline.devices import checked
 from core.errors import UserError, nearest
-from core.words import words_of
 
 JOURNAL = "journal"  # the storage that is a file in the store
 # Settings of a sweep whose names are written without "sweep."; those of MAKING say how its runs are
@@ -53,13 +52,6 @@ class Entry:
         overrides = self.configuration.overrides
         key = TARGET if TARGET in overrides else "models"
         return f"{key}={overrides[key]}"
-
-    @property
-    def words(self) -> list[str]:
-        """The name, and the settings, as words."""
-        chosen = ("models", TARGET)
-        rest = {k: v for k, v in self.configuration.overrides.items() if k not in chosen}
-        return [self.name, *words_of(rest)]
 
     @property
     def settings(self) -> int:
@@ -317,11 +309,9 @@ def _names(shared: Mapping[str, Any], chosen: Any) -> list[str]:
     return [str(name) for name in chosen]
 
 
-def some_model(settings: Mapping[str, Any] | Sequence[str]) -> str:
+def some_model(settings: Mapping[str, Any]) -> str:
     """A model that the task of some settings takes. Any model will do where the task is missing or
     unknown, since composing them then says what is wrong."""
-    if not isinstance(settings, Mapping):
-        settings = read(settings)
     task = settings.get("tasks")
     return choices(models_of(str(task)) if task in choices("tasks") else "models")[0]
 
@@ -346,21 +336,6 @@ def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
             )
 
 
-# Below: by words, until every figure's plan is of values.
-
-
 def make_plan(words: Sequence[str]) -> Plan:
-    """As :func:`plan_sweep`."""
+    """As :func:`plan_sweep`, of command-line words."""
     return plan_sweep(read_with_lists(words))
-
-
-def list_models(word: str) -> str:
-    """``models=a,b`` as the list it means."""
-    key, _, value = word.partition("=")
-    several = key == "models" and "," in value and not value.startswith("[")
-    return f"models=[{value}]" if several else word
-
-
-def in_full(word: str, short: Container[str] = SHORT_NAMES) -> str:
-    """The word with the whole name of its setting."""
-    return f"sweep.{word}" if word.partition("=")[0] in short else word

@@ -8,16 +8,15 @@ Nor is it enough that a control has too few runs to pass: it must not pass at ``
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 from bench.config.command_line import read
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
-from bench.search.plan import Plan, make_plan
+from bench.search.plan import Plan
 from reproduce.claims.fairness import is_trained
 from reproduce.claims.grammar import Records, Rule
 from reproduce.claims.presets import flat
@@ -64,10 +63,6 @@ class NoControl:
     def twins_of(
         self, runs: Iterable[Configuration], sweeps: Iterable[Plan]
     ) -> list[Configuration]:
-        """There are no twins."""
-        return []
-
-    def configurations(self, *words: Iterable[Sequence[str]]) -> list[Configuration]:
         """There are no twins."""
         return []
 
@@ -248,12 +243,6 @@ class Untrained:
                 for final in [] if twin is None else twin.final_runs():
                     add(final)
         return list(twin_by_run.values())
-
-    def configurations(
-        self, runs: Iterable[Sequence[str]], sweeps: Iterable[Sequence[str]]
-    ) -> list[Configuration]:
-        """As :meth:`twins_of`, by words, until every figure's plan is of values."""
-        return self.twins_of(map(compose, runs), map(make_plan, sweeps))
 
     def _twin_of(self, run: Configuration) -> Configuration | None:
         """What is made for a run; None of a measurement without settings that make it."""

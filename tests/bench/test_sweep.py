@@ -24,7 +24,7 @@ from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
-from bench.sweep import main, run_sweep
+from bench.sweep import main, records_of
 from core.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from core.progress import silent
 from leaderboards.tables.grouping import arrange
@@ -156,7 +156,7 @@ def failed_finals(store):
 
 def test_final_runs_of_several_data_seeds_share_a_row(tmp_path):
     words = [*TINY, "models=memory_unit", f"store={tmp_path}", "n_trials=2", "seeds=2"]
-    one = run_sweep(words, silent)
+    one = records_of(make_plan(words), silent)
     two = run_sweep([*words, "data_seeds=2"], silent)
     assert {record.run_id for record in one} < {record.run_id for record in two}
     finals = [record for record in two if record.role == "final"]
@@ -212,7 +212,7 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
 def test_model_that_refuses_every_setting_is_a_record_with_the_cause(tmp_path):
     words = [*TINY, "models=gpt2", "models.width=8", "models.layers=1", f"store={tmp_path}"]
     words += ["sweep.search_space={models.heads:[3,5]}", "n_trials=2", "seeds=1"]
-    (record,) = [r for r in run_sweep(words, silent) if r.role != "baseline"]
+    (record,) = [r for r in records_of(make_plan(words), silent) if r.role != "baseline"]
     assert (record.role, record.outcome, record.headline.value) == ("final", "failed", None)
     assert record.cause.startswith("all 2 trials failed, the last: models (models.gpt2")
     assert record.cost.tuning_trials == len(record.study.trials) == 2
@@ -280,9 +280,11 @@ def test_busy_run_stops_the_sweep_and_loses_no_trial(tmp_path):
     with (work / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(UserError, match="another process is making this very run"):
-            run_sweep(words, silent)
+            records_of(make_plan(words), silent)
     assert not list(read_records([tmp_path / "records"]))
-    final = next(record for record in run_sweep(words, silent) if record.role == "final")
+    final = next(
+        record for record in records_of(make_plan(words), silent) if record.role == "final"
+    )
     assert [trial.outcome for trial in final.study.trials] == ["ok", "ok"]
 
 

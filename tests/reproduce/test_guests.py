@@ -20,6 +20,7 @@ from reproduce.console import guest_lines
 from reproduce.plotting import models
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Picture
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import regbench
 
 FIGURES = reproductions()
@@ -129,10 +130,14 @@ def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(packa
 def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
     with taking_part(["a_package.MyModel"]):
         plan = FIGURES[figure].plan("smoke", None)
-        entries = [e for words in plan.sweeps for e in make_plan([*words, "preset=smoke"]).entries]
+        entries = [
+            e
+            for words in in_words(plan.sweeps)
+            for e in make_plan([*words, "preset=smoke"]).entries
+        ]
     own = [entry for entry in entries if entry.guest]
     assert {entry.configuration.models["_target_"] for entry in own} == {"a_package.MyModel"}
-    assert {entry.words[0] for entry in own} == {"models._target_=a_package.MyModel"}
+    assert {entry.name for entry in own} == {"models._target_=a_package.MyModel"}
     assert label("MyModel") == "MyModel"
     assert contenders("regbench", "smoke") == ("gpt2", "memory_mosaic")
 

@@ -15,6 +15,7 @@ from reproduce.test_time_memory.runs import MEMORIES, variant_of, variants
 from reproduce.test_time_memory.titans_memory import EXPERIMENT
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 
 def run(model: str, seed: int, metrics: dict[str, float], *words: str) -> Any:
@@ -68,7 +69,7 @@ def test_every_planned_run_is_known_again_as_what_it_is(planned: list[Any]) -> N
     assert len(set(expected)) == len(expected)
     assert [(record.model, variant_of(record)) for record in planned] == expected
     assert len(EXPERIMENT.select(planned)) == len(planned)
-    asked = list(EXPERIMENT.plan("laptop", 1).runs)
+    asked = list(in_words(EXPERIMENT.plan("laptop", 1).runs))
     assert len(asked) == len(expected)
     assert {words[1] for words in asked} == {f"models={model}" for model in MEMORIES}
 

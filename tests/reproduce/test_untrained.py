@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.records.schema import read_records
-from bench.sweep import run_sweep
+from bench.search.plan import make_plan
+from bench.sweep import records_of
 from core.errors import OK, UserError
 from core.progress import silent
 from reproduce.claims.controls import UNTRAINED
@@ -23,7 +24,7 @@ def test_untrained_twins_of_a_sweep_stand_beside_its_final_runs(tmp_path: Path, 
         f"store={tmp_path}",
     ]
     words += ["training.steps=2", "training.validate_every=1"]
-    finals = [run for run in run_sweep(words, silent) if run.role == "final"]
+    finals = [run for run in records_of(make_plan(words), silent) if run.role == "final"]
     assert main(words) == OK
     twins = list(read_records([tmp_path / "controls"]))
     assert UNTRAINED.twins(finals, twins) == sorted(twins, key=lambda one: one.run_id)

@@ -17,8 +17,8 @@ from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
-from bench.search.plan import Entry
-from bench.sweep import run_sweep
+from bench.search.plan import Entry, make_plan
+from bench.sweep import records_of
 from core.errors import RUN_FAILED, UserError
 from core.progress import silent
 from tests.bench.conftest import SWEEP, outcome
@@ -88,7 +88,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
     finals = {r.model for r in read_records([store / "records"]) if r.role == "final"}
     assert len(finals) == 1  # the other model is complete
     assert len(list((store / "trials").glob("*.json"))) == 5
-    assert outcome(store, run_sweep(words, silent)) == undisturbed
+    assert outcome(store, records_of(make_plan(words), silent)) == undisturbed
 
 
 def test_a_lost_final_run_takes_no_other_with_it(tmp_path):

@@ -32,6 +32,7 @@ from reproduce.stories.table2 import (
     row_of,
     settings,
 )
+from tests.reproduce.plans import in_words
 from tests.reproduce.stories.language_records import (
     facts,
     judge,
@@ -131,10 +132,12 @@ def test_only_rows_that_a_preset_can_judge_are_run() -> None:
     """A search's final run of the preset's own setting is the first row, so that no row has one."""
     for preset, rows in {"laptop": 3, "gpu": 3, "paper": 7}.items():
         plan = table2.EXPERIMENT.plan(preset, None)
-        reached = [compose([*words, f"preset={preset}"]).resolved() for words in plan.runs]
+        reached = [
+            compose([*words, f"preset={preset}"]).resolved() for words in in_words(plan.runs)
+        ]
         assert len({sha256(config) for config in reached}) == rows
-        assert len(plan.runs) == 3 * rows + (preset == "paper")
-        assert not plan.sweeps
+        assert len(in_words(plan.runs)) == 3 * rows + (preset == "paper")
+        assert not in_words(plan.sweeps)
         assert (
             reached[0]
             == compose(["tasks=babistories", "models=gpt2", f"preset={preset}"]).resolved()
