@@ -40,4 +40,3 @@ def training_configuration(configuration: Configuration) -> Configuration:
             "locations": tuple(theirs.get("locations", ())),
         }
     )
-

@@ -87,4 +87,3 @@ def _answers(address: str, whole: bool = False) -> bool:
     asking.start()
     asking.join(SECONDS_TO_ANSWER)
     return answered.is_set()
-

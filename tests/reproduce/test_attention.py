@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.config.settings import Configuration
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import plan_sweep
 from core.errors import OK, UserError

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.config import groups, seeded
+from bench.config import groups
 from bench.config.groups import choices, contenders, taking_part
 from bench.records.schema import Headline, read_records, write_record
-from bench.search import plan
 from bench.search.plan import make_plan
 from core.errors import OK, RUN_FAILED, UserError
 from reproduce import experiment
@@ -54,7 +53,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(groups, "_by_cards", lambda task, preset: ("gpt2", "memory_mosaic"))
     # What is remembered of two contenders is for no later test to find.
-    for module, name in ((experiment, "_cost_of"), (seeded, "_beside"), (plan, "_made")):
+    for module, name in ((experiment, "_cost_of"),):
         monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
     return tmp_path
 

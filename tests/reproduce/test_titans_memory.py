@@ -8,7 +8,6 @@ import pytest
 
 from bench.config.config import compose
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.experiment import as_words
 from reproduce.test_time_memory.figure import experiment_cells, table
 from reproduce.test_time_memory.readme_memory import REPLAY
 from reproduce.test_time_memory.runs import MEMORIES, variant_of, variants
@@ -45,14 +44,14 @@ def seeds(model: str, *words: str, **metrics: float) -> list[Any]:
 
 def readme(name: str, **metrics: float) -> list[Any]:
     (variant,) = [v for v in variants("laptop") if v.name == f"README: {name}"]
-    return seeds(variant.model, *as_words(variant.settings), **metrics)
+    return seeds(variant.model, *in_words([variant.settings])[0], **metrics)
 
 
 @pytest.fixture(scope="module")
 def planned() -> list[Any]:
     """A record of each setting."""
     return [
-        run(v.model, 0, {"recall": 0.5, "recall_noise_1": 0.5}, *as_words(v.settings))
+        run(v.model, 0, {"recall": 0.5, "recall_noise_1": 0.5}, *in_words([v.settings])[0])
         for v in variants("laptop")
     ]
 

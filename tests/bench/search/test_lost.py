@@ -78,7 +78,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
 
     words = [*SWEEP, f"store={store}"]
     with pytest.raises(UserError) as caught:
-        run_sweep([*words, "workers=1"], kill_all)
+        records_of(make_plan([*words, "workers=1"]), kill_all)
     assert caught.value.exit_code == RUN_FAILED
     said = str(caught.value)
     assert "trial 0 (training.lr=" in said

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.config.settings import Configuration
 from bench.records.schema import Curve, RunRecord
 from core.errors import UserError
 from reproduce.claims.trials import in_seeds, sample

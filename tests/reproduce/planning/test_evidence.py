@@ -21,6 +21,7 @@ import pytest
 import bench.runs.shelf
 from bench.config.command_line import read
 from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import identify
