@@ -276,7 +276,7 @@ def test_order_is_by_verdicts_an_hour_and_pays_a_training_once() -> None:
         return replace(runs[lr], key=f"{name} {lr}") if name > "figure2" else runs[lr]
 
     candidates = [
-        Candidate(name, ("preset=smoke",), tuple(asked(name, lr) for lr in own), claims)
+        Candidate(name, {"preset": "smoke"}, tuple(asked(name, lr) for lr in own), claims)
         for name, (own, claims) in chosen.items()
     ]
     steps = in_order(survey, candidates)
