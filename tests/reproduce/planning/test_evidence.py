@@ -332,7 +332,7 @@ def test_when_time_is_over_the_command_ends_well(tmp_path: Path, capsys) -> None
 )
 def test_a_wrong_word_gets_one_sentence(word: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
-        main([f"store={tmp_path}", "figures=figure5", word], FIGURES)
+        main(read([f"store={tmp_path}", "figures=figure5", word]), FIGURES)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
 
