@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leaderboards.tables.folder import to_parquet, write_board
 from leaderboards.tables.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
 from leaderboards.tables.open_board import KeptBoard, OpenBoard, read_board
 
@@ -16,6 +15,4 @@ __all__ = [
     "Replication",
     "Row",
     "read_board",
-    "to_parquet",
-    "write_board",
 ]

@@ -55,23 +55,23 @@ OWN_COMMANDS = (
 
 
 @command_line(HELP, partial(read, settings=("folder", "recompute"), takes_names=True))
-def main(given: Arguments) -> int:
+def main(arguments: Arguments) -> int:
     """Exit code 0 where every commit changed code alone, 4 where one did not."""
-    recompute = given.one("recompute", "last")
-    if len(given.names) != 1 or ".." not in given.names[0]:
+    recompute = arguments.one("recompute", "last")
+    if len(arguments.names) != 1 or ".." not in arguments.names[0]:
         raise UserError("name a range of commits, such as main..HEAD; --help explains")
     if recompute not in ("last", "each", "none"):
         raise UserError(f"recompute={recompute} is none of last, each and none")
-    folder = given.place("folder", "runs/history")
-    commits = _git("rev-list", "--reverse", "--topo-order", given.names[0]).decode().split()
+    commit_range = arguments.names[0]
+    commits = _git("rev-list", "--reverse", "--topo-order", commit_range).decode().split()
     if not commits:
-        print(f"there is no commit in {given.names[0]}")
+        print(f"there is no commit in {commit_range}")
         return OK
-    history = History(folder)
+    history = History(arguments.place("folder", "runs/history"))
     wrong = 0
     for commit in commits:
-        again = recompute == "each" or (recompute == "last" and commit == commits[-1])
-        faults, listed = history.faults(commit, again)
+        computes = recompute == "each" or (recompute == "last" and commit == commits[-1])
+        faults, listed = history.faults(commit, computes)
         title = _git("show", "-s", "--format=%h %s", commit).decode().strip()
         print(f"{'differs' if faults else 'same'}: {terminal(title)}")
         for line in (*faults, *(f"named by the commit: {line}" for line in listed)):
@@ -115,12 +115,14 @@ class History:
             self._check_out(commit)
             faults += stale_records(self.checkout)
         verdicts = [path for path in touched if path.startswith(VERDICTS)]
-        named = _said_by(commit) if verdicts else ""
+        named = _reasons_of(commit) if verdicts else ""
         for claim, change in changed_verdicts(parent, commit, verdicts):
             (listed if claim in named else faults).append(change)
-        for path in (path for path in touched if path.startswith(ROWS)):
-            faults += changed_numbers(_rows(parent, path), _rows(commit, path))
-        computes = any(not path.startswith(WITHOUT_EFFECT) for path in touched)
+        computes = False
+        for path in touched:
+            if path.startswith(ROWS):
+                faults += changed_numbers(_rows(parent, path), _rows(commit, path))
+            computes |= not path.startswith(WITHOUT_EFFECT)
         if recompute and computes:
             self._check_out(commit)
             faults += self._refused_by_own_commands()
@@ -136,15 +138,15 @@ class History:
 
     def _refused_by_own_commands(self) -> Iterator[str]:
         for module, words in OWN_COMMANDS:
-            made = subprocess.run(
+            ended = subprocess.run(
                 module_command(module, words, self.checkout),
                 cwd=self.checkout,
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            if made.returncode:
-                last = (made.stderr or made.stdout).strip().splitlines()[-1:]
+            if ended.returncode:
+                last = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
                 yield f"python -m {module} {' '.join(words)}: {''.join(last)}"
 
 
@@ -171,7 +173,7 @@ def stale_records(root: Path) -> list[str]:
 def changed_verdicts(before: str, after: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Claims whose verdict another commit has otherwise, or has no more, each in words."""
     for path in paths:
-        old, new = (_verdicts(_blob(commit, path)) for commit in (before, after))
+        old, new = _verdicts(before, path), _verdicts(after, path)
         for claim, verdict in old.items():
             if new.get(claim) != verdict:
                 now = new.get(claim, "gone")
@@ -203,13 +205,14 @@ def _row_key(row: Mapping[str, Any]) -> str:
     return json.dumps([row[key] for key in (*keys, *published)], default=list)
 
 
-def _verdicts(content: bytes | None) -> dict[str, str]:
+def _verdicts(commit: str, path: str) -> dict[str, str]:
+    content = _blob(commit, path)
     claims = json.loads(content)["claims"] if content else []
     return {claim["name"]: claim["verdict"] for claim in claims}
 
 
 def _rows(commit: str, path: str) -> list[dict[str, Any]]:
-    import pyarrow.parquet as parquet
+    import pyarrow.parquet as parquet  # takes longer than the help of this command
 
     content = _blob(commit, path)
     if content is None:
@@ -218,7 +221,7 @@ def _rows(commit: str, path: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _said_by(commit: str) -> str:
+def _reasons_of(commit: str) -> str:
     """The message of a commit, and what it adds where reasons are told."""
     message = _git("show", "-s", "--format=%B", commit).decode()
     added = _git("diff", "--unified=0", f"{commit}^1", commit, "--", *REASONS).decode()

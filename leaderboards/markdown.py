@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC
 from functools import lru_cache
 from itertools import groupby
@@ -15,7 +16,6 @@ from bench.records.named_text import named_texts
 from core.effects import FALSE_DISCOVERIES
 from core.errors import VERIFICATION_FAILED, UserError
 from core.escaping import markdown, markdown_code
-from leaderboards.code_status import forms_in_words
 from leaderboards.contents import Board, ClaimLine, Row
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import (
@@ -30,6 +30,7 @@ from leaderboards.render import (
     plain,
     rank,
 )
+from leaderboards.tables.code_status import forms_in_words
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.figures import Figure, by_demand, figures_of
 from leaderboards.views.sentences import standing
@@ -55,8 +56,8 @@ def pages(board: Board) -> dict[str, str]:
     homes = homes_of(board)
     tables = tables_of(board)
     tasks = sorted({rows[0].task for rows in tables} | set(homes.values()))
-    made = {f"{task}.md": page(task, board, homes, tables) for task in tasks}
-    return {"README.md": index(board, homes, tables), **made}
+    pages_of_tasks = {f"{task}.md": page(task, board, homes, tables) for task in tasks}
+    return {"README.md": index(board, homes, tables), **pages_of_tasks}
 
 
 def homes_of(board: Board) -> dict[str, str]:
@@ -73,7 +74,7 @@ def homes_of(board: Board) -> dict[str, str]:
 
 def _tasks_of_figures(board: Board) -> dict[str, Counter[str]]:
     tasks = {record.run_id: record.task for record in board.records}
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for figure in figures_of(board.claims):
         runs = [run for run in figure.claims[0].run_ids if run in tasks]
         if not runs:
@@ -82,8 +83,8 @@ def _tasks_of_figures(board: Board) -> dict[str, Counter[str]]:
                 "the board: add the records, or remove the verdicts",
                 VERIFICATION_FAILED,
             )
-        found.setdefault(figure.name, Counter()).update(tasks[run] for run in runs)
-    return found
+        counts.setdefault(figure.name, Counter()).update(tasks[run] for run in runs)
+    return counts
 
 
 def tables_of(board: Board) -> list[list[Row]]:
@@ -102,11 +103,11 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
     """How many decided verdicts stay when all questions are taken together, how many claims were
     set after their runs had begun, and how many of these later runs decide alike."""
     decided = [claim for claim in claims if claim.verdict in DECIDED]
-    tests = [claim for claim in decided if claim.stays is not None]
-    stay, late = sum(claim.stays is True for claim in tests), [c for c in decided if c.after_runs]
-    confirmed = sum(claim.confirmed is True for claim in late)
+    stays = [claim.stays for claim in decided if claim.stays is not None]
+    late = [claim.confirmed for claim in decided if claim.after_runs]
+    stay, confirmed = stays.count(True), late.count(True)
     return (
-        f"Of the {len(decided)} decided, {len(tests)} were decided by a statistical test and the "
+        f"Of the {len(decided)} decided, {len(stays)} were decided by a statistical test and the "
         f"others by values without chance; {stay} of the tests also hold when all questions of "
         f"their preset are counted (Benjamini and Hochberg, false discovery rate "
         f"{FALSE_DISCOVERIES:.0%}). {len(late)} are on claims that were set, or last reworded, "
@@ -117,6 +118,7 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
 
 def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
     """The index: how many claims of each figure got which verdict, and what was measured."""
+    figures = figures_of(board.claims)
     lines = [
         WRITTEN_BY,
         "# Results",
@@ -133,20 +135,26 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "",
         f"How many published claims got which verdict: {WORDS}.",
         "",
-        *_counts([one for one in figures_of(board.claims) if one.preset != SMALLEST], homes),
+        *_counts([figure for figure in figures if figure.preset != SMALLEST], homes),
         "",
         f"Preset `{SMALLEST}` tests the machinery in minutes; its verdicts are in no count above.",
         "",
-        *_counts([one for one in figures_of(board.claims) if one.preset == SMALLEST], homes),
+        *_counts([figure for figure in figures if figure.preset == SMALLEST], homes),
     ]
-    lines += ["", *_late(figures_of(board.claims))]
+    lines += ["", *_late(figures)]
     lines += ["", "## Tasks", "", *row_of("task", "presets", "models"), "|---|---|---|"]
-    for task, own in groupby(sorted(tables, key=lambda rows: rows[0].task), lambda r: r[0].task):
-        rows = [row for rows in own for row in rows if row.kind == "measured"]
+    measured: dict[str, list[Row]] = {rows[0].task: [] for rows in tables}
+    for rows in tables:
+        measured[rows[0].task] += [row for row in rows if row.kind == "measured"]
+    for task, rows in sorted(measured.items()):
         presets = [f"`{name}`" for name in sorted({row.preset for row in rows}, key=by_demand)]
         models = dict.fromkeys(markdown(plain(row.label)) for row in rows)
         lines += row_of(f"[{label_of(task)}]({task}.md)", ", ".join(presets), "; ".join(models))
     return "\n".join([*lines, ""])
+
+
+def _link(figure: Figure, homes: Mapping[str, str]) -> str:
+    return f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
 
 
 def _counts(figures: Sequence[Figure], homes: Mapping[str, str]) -> list[str]:
@@ -155,12 +163,15 @@ def _counts(figures: Sequence[Figure], homes: Mapping[str, str]) -> list[str]:
     lines = []
     for figure in figures:
         counts = Counter(claim.verdict for claim in figure.claims)
-        link = f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
-        lines += row_of(link, f"`{figure.preset}`", *(counts[word] for word in VERDICTS))
-    presets = dict.fromkeys(sorted((one.preset for one in figures), key=by_demand))
-    for preset in presets:
-        own = [claim for one in figures if one.preset == preset for claim in one.claims]
-        lines += ["", f"`{preset}`: {in_words(Counter(c.verdict for c in own))}. {how_sure(own)}"]
+        cells = [counts[verdict] for verdict in VERDICTS]
+        lines += row_of(_link(figure, homes), f"`{figure.preset}`", *cells)
+    claims_of_preset: dict[str, list[ClaimLine]] = {figure.preset: [] for figure in figures}
+    for figure in figures:
+        claims_of_preset[figure.preset] += figure.claims
+    for preset in sorted(claims_of_preset, key=by_demand):
+        claims = claims_of_preset[preset]
+        verdict_counts = in_words(Counter(claim.verdict for claim in claims))
+        lines += ["", f"`{preset}`: {verdict_counts}. {how_sure(claims)}"]
     return [*head, *lines] if lines else []
 
 
@@ -170,34 +181,34 @@ def _late(figures: Sequence[Figure]) -> list[str]:
     for figure in figures:
         for claim in figure.claims:
             if claim.after_runs and claim.verdict in DECIDED:
-                told = markdown(claim.name), markdown(figure.title), f"`{figure.preset}`"
+                names = markdown(claim.name), markdown(figure.title), f"`{figure.preset}`"
                 since = markdown((claim.set or "not frozen")[:16])
-                lines += row_of(*told, since, "the same verdict" if claim.confirmed else "")
+                lines += row_of(*names, since, "the same verdict" if claim.confirmed else "")
     return [folded("Decided claims that were set after their runs had begun", "\n".join(lines))]
 
 
 def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
     """One task: the verdicts first, then all of its tables, the most demanding preset first."""
     figures = figures_of(board.claims)
-    own = [figure for figure in figures if homes[figure.name] == task]
+    of_task = [figure for figure in figures if homes[figure.name] == task]
     about = _about(task)
     parts = [WRITTEN_BY, f"# {label_of(task)}", "", "[All results](README.md)", ""]
     parts += [markdown(str(about[key])) + "\n" for key in ("note", "source") if about.get(key)]
-    if own:
+    if of_task:
         parts += ["## Verdicts", "", f"Each holds at its preset only: {WORDS}.", ""]
-    first_runs = _first_runs(board, own)
-    for place, figure in enumerate(own):
-        first = all(other.name != figure.name for other in own[:place])  # of its presets
-        changes = changes_of(figure.name) if first else []
+    first_runs = _first_runs(board, of_task)
+    changes_told: set[str] = set()  # figures whose changes stand beside their first preset
+    for figure in of_task:
+        changes = [] if figure.name in changes_told else changes_of(figure.name)
+        changes_told.add(figure.name)
         parts.append(verdicts(figure, first_runs[figure.anchor], changes))
     tasks = _tasks_of_figures(board)
-    elsewhere = [
-        f"[{markdown(figure.title)}]({homes[figure.name]}.md#{figure.anchor})"
-        for figure in figures
-        if task in tasks[figure.name] and homes[figure.name] != task
-    ]
-    if elsewhere:
-        parts += [f"{'More verdicts' if own else 'Verdicts'}: {', '.join(elsewhere)}.", ""]
+    more_links = []
+    for figure in figures:
+        if task in tasks[figure.name] and homes[figure.name] != task:
+            more_links.append(_link(figure, homes))
+    if more_links:
+        parts += [f"{'More verdicts' if of_task else 'Verdicts'}: {', '.join(more_links)}.", ""]
     measured = sorted(
         (rows for rows in tables if rows[0].task == task),
         key=lambda rows: by_demand(rows[0].preset),
@@ -228,19 +239,14 @@ def label_of(task: str) -> str:
 def _first_runs(board: Board, figures: Sequence[Figure]) -> dict[str, str]:
     """Anchor of a figure's verdicts -> when the first of its runs began, or the first that this run
     repeats (UTC)."""
-    judged = {run_id for figure in figures for run_id in figure.claims[0].run_ids}
-    started = {
-        record.run_id: json.loads(record.content)["provenance"]["started_at"]
-        for record in board.records
-        if record.run_id in judged
-    }
+    record_by_id = {record.run_id: record for record in board.records}
     first_runs = {}
     for figure in figures:
-        times = [
-            began_at(run_id, started[run_id])
-            for run_id in figure.claims[0].run_ids
-            if run_id in started
-        ]
+        times = []
+        for run_id in figure.claims[0].run_ids:
+            if record := record_by_id.get(run_id):
+                started_at = json.loads(record.content)["provenance"]["started_at"]
+                times.append(began_at(run_id, started_at))
         first_runs[figure.anchor] = f"{min(times).astimezone(UTC):%Y-%m-%d %H:%M}" if times else ""
     return first_runs
 
@@ -254,32 +260,34 @@ def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
         changes: that stand here; a figure's stand once on its page.
     """
     counts = Counter(claim.verdict for claim in figure.claims)
-    again = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
-    texts = any("corpus: local" in claim.evidence for claim in figure.claims)
-    by_whom = ", with the paths of your texts ([how](../language.md))" if texts else ""
+    command = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
+    is_local = any("corpus: local" in claim.evidence for claim in figure.claims)
+    by_whom = ", with the paths of your texts ([how](../language.md))" if is_local else ""
     lines = [
         f'<a id="{figure.anchor}"></a>',
         "",
         f"### {markdown(figure.title)} (preset `{figure.preset}`)",
         "",
         ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-        + f". Make it again: {markdown_code(again)}{by_whom}",
+        + f". Make it again: {markdown_code(command)}{by_whom}",
         "",
         *row_of("verdict", "claim"),
         "|---|---|",
     ]
     for claim in figure.claims:
         lines += row_of(_verdict(claim), markdown(claim.sentence))
-    named = [t for t in named_texts() if any(t.name in claim.evidence for claim in figure.claims)]
-    lines += [part for text in named for part in ("", f"{markdown(text.credit)} {WHICH_ROWS}")]
+    evidences = " ".join(claim.evidence for claim in figure.claims)
+    for text in named_texts():
+        if text.name in evidences:
+            lines += ["", f"{markdown(text.credit)} {WHICH_ROWS}"]
     evidence = [
         f"The first of their runs began on {first_run} (UTC).\n",
         *row_of("claim", "evidence", "effect", "p", "counts as reproduced", "last set (UTC)"),
         "|---" * 6 + "|",
     ]
     for claim in figure.claims:
-        told = claim.name, claim.evidence, claim.effect, p_of(claim), claim.tolerance
-        evidence += row_of(*map(markdown, (*told, _when_set(claim))))
+        cells = (claim.name, claim.evidence, claim.effect, p_of(claim), claim.tolerance)
+        evidence += row_of(*map(markdown, (*cells, _when_set(claim))))
     parts = [folded("evidence", "\n".join([*evidence, ""]))]
     if changes:
         parts.append(folded("what was changed about these claims", _history(figure, changes)))
@@ -289,18 +297,12 @@ def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
 def _when_set(claim: ClaimLine) -> str:
     """When the claim or its test was last changed, and where that was after its runs had begun,
     whether the runs that began later decide it alike by themselves."""
-    time = "not frozen" if claim.set is None else _minute(claim.set)
+    time = claim.set or "not frozen"
+    with suppress(ValueError):  # it is no time
+        time = f"{moment(time).astimezone(UTC):%Y-%m-%d %H:%M}"
     if not claim.after_runs:
         return f"{time}, before its runs"
     return f"{time}, after its runs began; later ones alone: {ALONE[claim.confirmed]}"
-
-
-def _minute(text: str) -> str:
-    """A time to the minute in UTC; what is none, as it is."""
-    try:
-        return f"{moment(text).astimezone(UTC):%Y-%m-%d %H:%M}"
-    except ValueError:
-        return text
 
 
 def _history(figure: Figure, changes: Sequence[Change]) -> str:
@@ -308,8 +310,8 @@ def _history(figure: Figure, changes: Sequence[Change]) -> str:
     lines = [*row_of("date", "what, and why", "seen before", "what came out"), "|---" * 4 + "|"]
     for change in changes:
         names = "; ".join(change.names_of(figure.name))
-        what = f"{change.title} ({names}). {change.change}"
-        cells = (str(change.date), what, SEEN[change.seen], change.outcome)
+        title = f"{change.title} ({names}). {change.change}"
+        cells = (str(change.date), title, SEEN[change.seen], change.outcome)
         lines += row_of(*map(markdown, cells))
     return "\n".join([*lines, ""])
 
@@ -321,24 +323,27 @@ def _verdict(claim: ClaimLine) -> str:
         return f"{sign} {claim.verdict} ({needed})"
     if claim.asked_at:
         return f"{sign} {claim.verdict} ({markdown(asked_at(claim))})"
-    return f"{sign} {claim.verdict}" + "".join(f"; {doubt}" for doubt in doubts(claim))
+    return "; ".join([f"{sign} {claim.verdict}", *doubts(claim)])
 
 
 def table(rows: Sequence[Row]) -> str:
     """One table with its caption."""
     first = rows[0]
-    metric, way = markdown(plain(first.metric)), WAYS.get(first.direction or "", "no direction")
-    repeated = any((row.seeds or 0) > 1 for row in rows)
-    over = f"mean over seeds, interval {covered(rows)}{from_items(rows)}"
-    shown = over if repeated else "one seed: no interval, no rank"
+    metric = markdown(plain(first.metric))
+    direction = WAYS.get(first.direction or "", "no direction")
+    spread = "one seed: no interval, no rank"
+    if any((row.seeds or 0) > 1 for row in rows):
+        spread = f"mean over seeds, interval {covered(rows)}{from_items(rows)}"
+    caption = f"**{label_of(first.task)}, preset `{first.preset}`**"
+    caption += f" ({markdown(first.variant)})" if first.variant else ""
     alone = Counter(row.label for row in rows if row.kind != SHOWN[-1])
     head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]
     marked = any(row.mark for row in rows)
-    of_ours = (row for row in rows if not row.source)
-    told = markdown(" ".join(filter(None, (standing(rows), *(f"{n}." for n in noted(of_ours))))))
+    sentences = [standing(rows), *(f"{note}." for note in noted(r for r in rows if not r.source))]
+    notes = markdown(" ".join(filter(None, sentences)))
     return "\n".join(
         [
-            f"{_whose(first)}: {metric} on test, {way}, {shown}" + (f". {told}" if told else ""),
+            f"{caption}: {metric} on test, {direction}, {spread}" + (f". {notes}" if notes else ""),
             "",
             *row_of(*head, *["mark"] * marked),
             "|---" * (len(head) + marked) + "|",
@@ -354,30 +359,17 @@ def _line(row: Row, alone: bool, marked: bool) -> list[str]:
     if row.kind == "reference":
         return row_of(f"*{name}*", "", _value(row), *[""] * (4 + marked))
     parameters = "" if row.parameters is None else f"{row.parameters:,}"
-    cells = (_interval(row), row.seeds, parameters, row.trials, *[", ".join(_words(row))] * marked)
+    has_interval = row.mean is not None and row.low is not None and row.high is not None
+    interval = f"{row.low:.3f} to {row.high:.3f}" if has_interval else ""
+    marks = dict.fromkeys(mark.partition(":")[0] for mark in row.marks)
+    cells = (interval, row.seeds, parameters, row.trials, *[", ".join(marks)] * marked)
     return row_of(name, rank(row) if row.rank_best else "", _value(row), *cells)
-
-
-def _whose(row: Row) -> str:
-    """What a caption begins with: the task, the preset and the variant of all its rows."""
-    variant = f" ({markdown(row.variant)})" if row.variant else ""
-    return f"**{label_of(row.task)}, preset `{row.preset}`**{variant}"
 
 
 def _value(row: Row) -> str:
     if row.mean is None:
         return markdown(row.cause or row.outcome)
     return markdown(f"{row.mean:.3f}" + (f" ({row.outcome})" if row.outcome != "ok" else ""))
-
-
-def _interval(row: Row) -> str:
-    known = row.mean is not None and row.low is not None and row.high is not None
-    return f"{row.low:.3f} to {row.high:.3f}" if known else ""
-
-
-def _words(row: Row) -> list[str]:
-    """Its marks in short."""
-    return list(dict.fromkeys(mark.partition(":")[0] for mark in row.marks))
 
 
 def row_of(*cells: object) -> list[str]:

@@ -7,8 +7,6 @@ carries the hash of what it shows, since other versions of a drawing library dra
 
 from __future__ import annotations
 
-import hashlib
-import io
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +19,9 @@ from leaderboards.build import COMMITTED
 
 if TYPE_CHECKING:
     from leaderboards.contents import Board
-    from reproduce.plotting.panels import Picture
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = "docs/abilities.png"
-CONTENT = "content"  # the PNG's text that holds the hash of what it shows
 START = "<!-- results: written by `python -m leaderboards.readme` from the committed records -->"
 END = "<!-- end of results -->"
 
@@ -41,24 +37,29 @@ leaderboards/board.parquet. A page there that belongs to no task of the board is
 def main(arguments: Arguments) -> int:
     """Write the results, or compare them with the board."""
     from leaderboards.contents import read_board
+    from leaderboards.views.abilities.heat_map import is_drawn_in, picture, png
 
     board = read_board(COMMITTED)
     wanted = wanted_texts(board)
-    drawing = ROOT / PICTURE
-    differing = [path for path, text in wanted.items() if _read(path) != text]
-    picture = _outdated_picture(board, drawing)
-    strangers = [
-        path for path in sorted((ROOT / "docs" / "results").glob("*")) if path not in wanted
-    ]
-    if "--check" in arguments.flags and (strangers or differing or picture):
-        raise UserError(
-            _complaint([*differing, *([drawing] if picture else [])], strangers),
-            VERIFICATION_FAILED,
-        )
+    differing = []
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text() != text:
+            differing.append(path)
+    drawing, heat_map = ROOT / PICTURE, picture(board)
+    outdated = differing if is_drawn_in(drawing, heat_map) else [*differing, drawing]
+    pages = sorted((ROOT / "docs" / "results").glob("*"))
+    strangers = [path for path in pages if path not in wanted]
+    if "--check" in arguments.flags and (outdated or strangers):
+        remedy = "write them again with `python -m leaderboards.readme`"
+        names = ", ".join(str(path.relative_to(ROOT)) for path in outdated or strangers)
+        problem = f"the results in {names} are not those of the committed board"
+        if not outdated:
+            problem = f"the committed board has no task with the page {names}"
+        raise UserError(f"{problem}: {remedy}", VERIFICATION_FAILED)
     for path in differing:
         write_atomically(path, wanted[path].encode())
-    if picture:
-        write_atomically(drawing, png(picture))
+    if drawing in outdated:
+        write_atomically(drawing, png(heat_map))
     for path in strangers:
         path.unlink()
     print(f"README.md, {PICTURE} and {len(wanted) - 1} pages of docs/results hold the board")
@@ -75,8 +76,10 @@ def wanted_texts(board: Board) -> dict[Path, str]:
     from leaderboards.summary import summary
 
     readme = ROOT / "README.md"
-    made = {ROOT / "docs" / "results" / name: text for name, text in pages(board).items()}
-    return {readme: with_results(readme.read_text(), summary(board), readme.name), **made}
+    texts = {readme: with_results(readme.read_text(), summary(board), readme.name)}
+    for name, text in pages(board).items():
+        texts[ROOT / "docs" / "results" / name] = text
+    return texts
 
 
 def with_results(text: str, section: str, name: str) -> str:
@@ -90,52 +93,6 @@ def with_results(text: str, section: str, name: str) -> str:
     if not start or not end:
         raise UserError(f"{name} must hold the lines {START!r} and {END!r}")
     return f"{before}{START}\n\n{section}\n{END}{after}"
-
-
-def png(picture: Picture) -> bytes:
-    """The drawn picture, with the hash of what it shows."""
-    from PIL import Image
-    from PIL.PngImagePlugin import PngInfo
-
-    from reproduce.plotting.renderer import images
-
-    information = PngInfo()
-    information.add_text(CONTENT, _hash(picture))
-    buffer = io.BytesIO()
-    drawn = Image.open(io.BytesIO(images(picture, salt="abilities")["png"]))
-    # A drawing of few colours: a quarter of the bytes, and no other look.
-    drawn.convert("RGB").quantize(256).save(buffer, "PNG", pnginfo=information, optimize=True)
-    return buffer.getvalue()
-
-
-def _outdated_picture(board: Board, path: Path) -> Picture | None:
-    """What the file should show, if that is not what it shows."""
-    from PIL import Image
-
-    from leaderboards.views.abilities.heat_map import picture
-
-    wanted = picture(board)
-    if path.exists():
-        with Image.open(path) as drawn:
-            if drawn.info.get(CONTENT) == _hash(wanted):
-                return None
-    return wanted
-
-
-def _hash(picture: Picture) -> str:
-    return hashlib.sha256(picture.to_json()).hexdigest()
-
-
-def _read(path: Path) -> str | None:
-    return path.read_text() if path.exists() else None
-
-
-def _complaint(differing: list[Path], strangers: list[Path]) -> str:
-    again = "write them again with `python -m leaderboards.readme`"
-    names = ", ".join(str(path.relative_to(ROOT)) for path in differing or strangers)
-    if differing:
-        return f"the results in {names} are not those of the committed board: {again}"
-    return f"the committed board has no task with the page {names}: {again}"
 
 
 if __name__ == "__main__":

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.config.groups import task_card
 from core.escaping import spreadsheet
 from leaderboards.contents import ClaimLine, Row
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
-ARROWS = {"maximise": "↑", "minimise": "↓"}
+ARROWS: Mapping[str | None, str] = {"maximise": "↑", "minimise": "↓"}
 WAYS = {"maximise": "higher is better", "minimise": "lower is better"}
 NOT_ASKED = "not asked here"  # no verdict: the preset leaves it to another
 VERDICTS = {  # sign and class: the word says it too, colour is never alone
@@ -21,6 +21,11 @@ VERDICTS = {  # sign and class: the word says it too, colour is never alone
     "not enough evidence": ("?", "open"),
     NOT_ASKED: ("○", "unasked"),
 }
+
+
+def with_arrow(metric: str, direction: str | None) -> str:
+    """A metric with the way that is better, as far as that is known."""
+    return f"{metric} {ARROWS[direction]}" if direction in ARROWS else metric
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -62,6 +67,12 @@ def noted(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(f"{row.source or name(row)}: {row.note}" for row in rows if row.note))
 
 
+def listed(texts: Sequence[str], conjunction: str = "and") -> str:
+    """Texts as a sentence has them: "a, b and c"."""
+    *others, last = texts
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
 def plain(label: str) -> str:
     """A label for readers: names of predictors in code have underscores."""
     return label.replace("_", " ")
@@ -74,16 +85,15 @@ def task_label(task: str) -> str:
 
 def doubts(claim: ClaimLine) -> list[str]:
     """What a reader of a decided verdict must know beside it."""
-    lost = "does not stay when all questions of the preset are taken together"
-    late = "the claim was set, or last reworded, after the runs had begun"
-    if claim.confirmed:
-        late += "; those alone that began later decide it alike"
-    decided = claim.verdict in ("reproduced", "contradicted")
-    return [
-        text
-        for text, holds in ((lost, claim.stays is False), (late, claim.after_runs))
-        if decided and holds
-    ]
+    texts: list[str] = []
+    if claim.verdict not in ("reproduced", "contradicted"):
+        return texts
+    if claim.stays is False:
+        texts.append("does not stay when all questions of the preset are taken together")
+    if claim.after_runs:
+        later = "; those alone that began later decide it alike" if claim.confirmed else ""
+        texts.append(f"the claim was set, or last reworded, after the runs had begun{later}")
+    return texts
 
 
 def p_of(claim: ClaimLine) -> str:

@@ -12,7 +12,7 @@ from leaderboards.markdown import SMALLEST, in_words, row_of
 from leaderboards.render import NOT_ASKED, PRESETS, plain
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.abilities.questions import Answer, Question, answers, questions
-from leaderboards.views.figures import figures_of, most_demanding
+from leaderboards.views.figures import counted_claims, figures_of, most_demanding
 
 NAMED = 5  # models in one cell; the picture has the others
 
@@ -40,13 +40,14 @@ def _table(board: Board) -> list[str]:
 
 def _cells(question: Question, placed: Sequence[Answer]) -> list[str]:
     """The question with its page and steps, and the models by what they have shown."""
-    best = [answer for answer in placed if answer.row.rank_best == 1 and answer.works]
-    best = best or [answer for answer in placed[:1] if answer.works]
-    also = [answer for answer in placed if answer.works and answer not in best]
+    works = [answer for answer in placed if answer.works]
+    best = [answer for answer in works if answer.row.rank_best == 1]
+    if not best and placed[0].works:
+        best = [placed[0]]
+    also = [answer for answer in works if answer not in best]
     others = [answer for answer in placed if not answer.works]
-    steps = f"{question.steps:,} steps"
-    asked = f"[{question.question}](docs/results/{question.task}.md) {steps}"
-    return [asked, _named(best), _named(also), _named(others)]
+    page = f"[{question.question}](docs/results/{question.task}.md) {question.steps:,} steps"
+    return [page, _named(best), _named(also), _named(others)]
 
 
 def _named(listed: Sequence[Answer]) -> str:
@@ -62,8 +63,7 @@ def _named(listed: Sequence[Answer]) -> str:
 def verdict_counts(board: Board) -> str:
     """How many claims got which verdict at the most demanding preset of their figure, and how many
     of the decided ones were set after their runs."""
-    best = most_demanding(figures_of(board.claims))
-    claims = [claim for figure in best if figure.preset != SMALLEST for claim in figure.claims]
+    claims = counted_claims(board.claims)
     verdicts = Counter(claim.verdict for claim in claims)
     not_run = verdicts.pop(NOT_ASKED, 0)
     rest = f"; for {not_run} more no runs are made yet" if not_run else ""
@@ -92,8 +92,8 @@ def _of_the_smallest(board: Board) -> list[str]:
 
 def _caveat(claims: Sequence[ClaimLine]) -> str:
     decided = [claim for claim in claims if claim.verdict in DECIDED]
-    late = [claim for claim in decided if claim.after_runs]
-    confirmed = sum(claim.confirmed is True for claim in late)
+    late = [claim.confirmed for claim in decided if claim.after_runs]
+    confirmed = late.count(True)
     return (
         f"Of the {len(decided)} decided, {len(late)} were set or reworded after their runs had "
         f"begun. Later runs alone confirm {confirmed} of these; the others describe what was seen "
@@ -106,12 +106,10 @@ def _scale(board: Board) -> str:
     run = {record.preset for record in board.records}
     names_run = " and ".join(f"`{preset}`" for preset in PRESETS if preset in run)
     missing = " and ".join(f"`{preset}`" for preset in PRESETS if preset not in run)
-    sizes = [
-        answer.row.parameters
-        for question in questions()
-        for answer in answers(board, question)
-        if answer.row.parameters is not None
-    ]
+    sizes = []
+    for question in questions():
+        for answer in answers(board, question):
+            sizes += [] if answer.row.parameters is None else [answer.row.parameters]
     size = f", with models of {min(sizes):,} to {max(sizes):,} parameters" if sizes else ""
     rest = f" Nothing was run at {missing}, so nothing here is a paper's own experiment."
     return f"**Scale**: presets {names_run}{size}.{rest if missing else ''}"

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
 
-from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.errors import UserError, command
 from core.words import command_line
 from leaderboards.arguments import Arguments, read
-
-if TYPE_CHECKING:
-    from bench.records.schema import RunRecord
-    from core.progress import Report
-    from leaderboards.tables.status import Checked, Verification
-    from leaderboards.verification.verifier import Asked, Verifier
 
 HELP = """\
 usage: python -m leaderboards.verify FOLDER|RUN_ID|FILE ... [key=value ...]
@@ -52,113 +45,72 @@ example: python -m leaderboards.verify leaderboards/submissions/ada"""
 
 STORE = Path("runs")  # of whoever verifies
 LARGEST_HOURS = 24.0 * 366
+LEVELS = ("consistent", "re-scored", "re-run")
 SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report", "hours")
 
 
-def _read(words: list[str]) -> tuple[Arguments, dict[str, str]]:
+def _read(words: Sequence[str]) -> tuple[Arguments, dict[str, str]]:
     """The settings, and where the data of tasks lie."""
+    data_words = [word for word in words if word.startswith("tasks.")]
+    others = [word for word in words if word not in data_words]
+    return read(others, SETTINGS, takes_names=True), _places(data_words)
+
+
+def _places(data_words: Sequence[str]) -> dict[str, str]:
+    """Setting of a task -> where its data lie."""
     places = {}
-    for word in (word for word in words if word.startswith("tasks.")):
-        key, _, places[key] = word.partition("=")
-        if not places[key]:
+    for key, _, place in (word.partition("=") for word in data_words):
+        if not place:
             raise UserError(f"{key} has no value: give {key}=PLACE")
-    others = [word for word in words if not word.startswith("tasks.")]
-    return read(others, SETTINGS, takes_names=True), places
+        places[key] = place
+    return places
 
 
 @command_line(HELP, _read)
-def main(given: tuple[Arguments, dict[str, str]]) -> int:
+def main(parsed: tuple[Arguments, dict[str, str]]) -> int:
     """Exit code 0 when everything that was asked for holds, 4 when something does not."""
-    arguments, places = given
-    level = _level(arguments)
-    all_of_ones_own = level == "consistent" and STORE.is_dir()
-    if not arguments.names and "sample" not in arguments.settings and all_of_ones_own:
-        arguments.names.append(str(STORE))
-    if bool(arguments.names) == ("sample" in arguments.settings):
-        raise UserError("name a folder, a run id or a file, or give sample=N; --help explains")
-    from core.progress import progress
-
-    try:
-        with progress() as tell:
-            # Of a store the records that hold are told with those that do not.
-            stores = any(Path(name).is_dir() for name in arguments.names)
-            refused: list[UserError] | None = [] if stores else None
-            verifier, batches = _prepare(arguments, level, places, refused, tell)
-            return _verify(verifier, batches, refused, arguments)
-    except UserError as error:
-        if "report" in arguments.settings:
-            from leaderboards.verification.report import refusal
-
-            _write(arguments, refusal(str(error)))
-        raise
-
-
-def _level(arguments: Arguments) -> Checked:
-    """How far to go.
-
-    Raises:
-        UserError: there is no such level.
-    """
-    from leaderboards.tables.status import Checked
-
-    levels: dict[str, Checked] = {name: name for name in get_args(Checked)}
+    arguments, places = parsed
     level = arguments.one("level", "re-run")
-    if level not in levels:
-        raise UserError(f"level={level} is unknown: {', '.join(levels)}")
-    return levels[level]
+    if level not in LEVELS:
+        raise UserError(f"level={level} is unknown: {', '.join(LEVELS)}")
+    names = list(arguments.names)
+    sample = _number(arguments, "sample")
+    if not names and sample is None and level == "consistent" and STORE.is_dir():
+        names.append(str(STORE))
+    if bool(names) == (sample is not None):
+        raise UserError("name a folder, a run id or a file, or give sample=N; --help explains")
+    from leaderboards.verification.session import VerificationRequest, verify
+
+    request = VerificationRequest(
+        names=names,
+        sample=sample,
+        seed=_number(arguments, "seed") or 0,
+        level=level,  # type: ignore[arg-type]
+        places=places,
+        package=arguments.one("package", "") or None,
+        own_store=STORE,
+        store=arguments.place("store", "runs/verify"),
+        to=arguments.place("to", "") if "to" in arguments.settings else None,
+        hours=_hours(arguments),
+        by=arguments.one("by", ""),
+        report=arguments.place("report", "") if "report" in arguments.settings else None,
+    )
+    return verify(request)
 
 
-def _write(arguments: Arguments, text: str) -> None:
-    from core.files import write_atomically
-
-    write_atomically(arguments.place("report", ""), text.encode())
-
-
-def _prepare(
-    arguments: Arguments,
-    level: Checked,
-    places: dict[str, str],
-    refused: list[UserError] | None,
-    report: Report,
-) -> tuple[Verifier, list[list[Asked]]]:
-    """The verifier, and the records that belong together; all are checked without running.
-
-    Args:
-        refused: where the errors of one's own records go that are refused.
-
-    Raises:
-        UserError: a record is refused that has no place there, or a word is wrong.
-    """
-    from leaderboards.checks.admission import examine, records_beside
-    from leaderboards.verification.rerun import Bench
-    from leaderboards.verification.targets import asked, beside, drawn
-    from leaderboards.verification.verifier import Verifier
-
-    to = arguments.place("to", "") if "to" in arguments.settings else None
-    if "sample" in arguments.settings:
-        number, seed = (_number(key, arguments.one(key, "0")) for key in ("sample", "seed"))
-        batches = drawn(number, seed, to)
-    else:
-        batches = [asked(name, STORE, to, refused) for name in arguments.names]
-    all_records = [target.record for batch in batches for target in batch]
-    trusted = [*records_beside(all_records)]
-    own_records = [target.record for batch in batches for target in batch if target.own]
-    examine([target.record for batch in batches for target in batch if not target.own], trusted)
-    accepted = examine(own_records, beside(own_records, trusted), refused)
-    batches = [[t for t in batch if not t.own or t.record.run_id in accepted] for batch in batches]
-    others: dict[str, list[RunRecord]] = defaultdict(list)
-    for record in trusted:
-        others[record.task].append(record)
-    package = arguments.one("package", "") or None
-    bench = Bench(arguments.place("store", "runs/verify"), package, places, hours=_hours(arguments))
-    by = arguments.one("by", "")
-    return Verifier(bench, level, by, others, report), batches
+def _number(arguments: Arguments, key: str) -> int | None:
+    if key not in arguments.settings:
+        return None
+    text = arguments.one(key, "")
+    if not text.isdecimal():
+        raise UserError(f"{key}={text} is no number")
+    return int(text)
 
 
 def _hours(arguments: Arguments) -> float | None:
-    text = arguments.one("hours", "")
-    if not text:
+    if "hours" not in arguments.settings:
         return None
+    text = arguments.one("hours", "")
     try:
         hours = float(text)
     except ValueError:
@@ -166,50 +118,6 @@ def _hours(arguments: Arguments) -> float | None:
     if not 0 < hours <= LARGEST_HOURS:
         raise UserError(f"hours={text} is not a time above 0, such as hours=8 or hours=0.5")
     return hours
-
-
-def _number(key: str, text: str) -> int:
-    if not text.isdecimal():
-        raise UserError(f"{key}={text} is no number")
-    return int(text)
-
-
-def _verify(
-    verifier: Verifier,
-    batches: list[list[Asked]],
-    refused: list[UserError] | None,
-    arguments: Arguments,
-) -> int:
-    """Verify, tell what was found, and how the board changes."""
-    from core.escaping import terminal
-    from leaderboards.verification.messages import holds, lines_about, seeds_left_out
-    from leaderboards.verification.report import report
-
-    counted = verifier.count([target for batch in batches for target in batch], refused)
-    batches = [[target for target in batch if target.record.run_id in counted] for batch in batches]
-    verifications: list[Verification] = []
-    lines = [terminal(f"refused: {error}") for error in refused or ()]
-    print("\n".join(lines), end="\n" * bool(lines), flush=True)
-    for batch in batches:
-        for target, verification in zip(batch, verifier.verify(batch, counted), strict=True):
-            verifications.append(verification)
-            lines_of_record = lines_about(target.record, verification, verifier.level)
-            print("\n".join(lines_of_record), flush=True)
-            lines += lines_of_record
-        if any(target.submitted for target in batch):
-            lines_of_record = seeds_left_out([target.record for target in batch], verifier.trusted)
-            print("\n".join(lines_of_record), end="\n" * bool(lines_of_record), flush=True)
-            lines += lines_of_record
-    levels = Counter[str](verification.level for verification in verifications)
-    levels.update("refused" for _ in refused or ())
-    print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
-    if "report" in arguments.settings:
-        _write(
-            arguments,
-            report([target.record for batch in batches for target in batch], verifications, lines),
-        )
-    held = not refused and all(holds(done, verifier.level) for done in verifications)
-    return OK if held else VERIFICATION_FAILED
 
 
 if __name__ == "__main__":

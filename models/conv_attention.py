@@ -44,6 +44,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.projection = nn.Linear(width, 3 * width, bias=False)
+        # After the projection, so that queries, keys and values have filters of their own.
         self.convolution = ShortConvolution(3 * width, kernel, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 

@@ -234,6 +234,7 @@ class GPT2(nn.Module):
         self, inputs: Tensor, state: list[KeyValueCache] | None = None
     ) -> tuple[Tensor, list[KeyValueCache]]:
         """One position: (batch,) or (batch, channels) -> (batch, output_size), cache per block."""
+        # The cache knows how many positions came before.
         start = state[0].keys.shape[2] if state else 0
         hidden, position = self._encode(self.input_output.embed(inputs).unsqueeze(1), start)
         caches = []

@@ -125,6 +125,8 @@ class HyenaMixer(GrowingMixer):
         nn.init.normal_(self.input_projection.weight, std=STANDARD_DEVIATION)
         nn.init.zeros_(self.input_projection.bias)
         self.short = ShortConvolution(3 * width, convolution, bias=True)
+        # The length only scales time: a filter answers for longer texts too, with its window
+        # closing further.
         self.filter = Filter(
             width,
             maximum_length,
@@ -156,6 +158,7 @@ class HyenaMixer(GrowingMixer):
     def prefill(self, hidden: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """What ``forward`` gives, and the state: the last inputs of the short convolution
         (batch, taps − 1, 3 width), and all z (batch, time, width)."""
+        # All three streams go through the short convolution, as in the paper's figure.
         mixed, past = self.short(self.input_projection(hidden))
         gate, inner, values = mixed.chunk(3, -1)
         products = inner * values

@@ -60,6 +60,8 @@ class KeyExtractor(nn.Module):
     def __init__(self, heads: int, kernels: Kernels) -> None:
         super().__init__()
         self.kernels = kernels
+        # λ from 0.61 to 0.007. |leak| has a kink at 0, where a softplus would have none; but so the
+        # released model is.
         self.leak = nn.Parameter(torch.linspace(0.05, 0.5, heads))
 
     def forward(self, projected: Tensor) -> Tensor:
@@ -173,6 +175,7 @@ class ContextualMemory(Memory):
             key = unit(state.average)[:, :, None]
             completed = self._values(state.value[:, :, None], value[:, :, None])
             keys = torch.cat((state.keys, key.to(value.dtype)), dim=2)
+            # The pair of the position before is complete now, and may be read at once.
             values = torch.cat((state.values, completed.to(value.dtype)), dim=2)
             queries = self._queries(unit(average)[:, :, None]).to(value.dtype)
             # Without a mask: the pair of this position is not complete, so what is stored is
@@ -219,6 +222,7 @@ class PersistentMemory(Memory):
 
     def _read(self, keys: Tensor) -> Tensor:
         """(batch, heads, time, head width) -> (batch, time, width)"""
+        # The same query rule as the contextual memory's, on keys that are parameters.
         read = self.kernels.read_slots(
             self._queries(keys), self.keys, self.values, self._attention_dropout()
         )
@@ -306,6 +310,7 @@ class MemoryMosaic(nn.Module):
             Block(width, heads, slots, dropout, kernels) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
+        # Of the released code, which has tokens alone; neither it nor the paper says why.
         self.output_scale = 1.0 if specification.vocabulary is None else 1 / math.sqrt(width)
         for name, parameter in self.blocks.named_parameters():
             if name.endswith("output.weight"):

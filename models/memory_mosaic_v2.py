@@ -204,6 +204,7 @@ class MemoryMosaicV2(nn.Module):
         self.width, self.delay, self.longest_delay = width, delay, longest_delay
         self.long_term = long_term
         tokens = specification.vocabulary is not None
+        # σ of the embedding: that of a matrix of block 0.
         deviation = 1 / math.sqrt(2 * width)
         self.input_output = InputOutput(
             specification, width, standard_deviation=deviation if tokens else None
@@ -280,6 +281,7 @@ class MemoryMosaicV2(nn.Module):
         return BYTES_PER_NUMBER * self.width * vectors
 
     def _delay(self) -> int:
+        # In evaluation the delay is fixed, so that a result does not depend on a draw.
         if not (self.training and self.long_term):
             return self.delay
         # One draw for all layers, so that a position sees as far back in each of them.

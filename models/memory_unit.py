@@ -156,6 +156,7 @@ class MemoryUnit(nn.Module):
         query = self._split(self.key_extractor(sample))
         if state is None:
             return torch.zeros_like(inputs), MemoryState(query, query[:, :, :0])
+        # A value is made of the sample after its key: that of the last key is known only now.
         values = torch.cat([state.values, self._split(self.value_extractor(sample))], dim=2)
         read = F.scaled_dot_product_attention(query, state.keys, values, scale=self.beta)
         keys = torch.cat([state.keys, query], dim=2)

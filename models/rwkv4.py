@@ -41,14 +41,16 @@ def weighted_average(
         (batch, time, channels), and the next state: scale (batch, channels, 1), numerator and
         denominator (batch, channels, 2).
     """
+    # Numerator and denominator in one sum: (batch, time, channels, 2).
     pairs = torch.stack((values, torch.ones_like(values)), -1)
     exponents = keys.unsqueeze(-1)
     sums = scaled_sums(pairs, exponents, -decay.unsqueeze(-1).expand_as(exponents), state)
     if state is None:
+        # Nothing has the weight e^−∞; the first average is then the first value itself.
         state = ScaledSum(
             torch.full_like(sums.scale[:, 0], -math.inf), torch.zeros_like(pairs[:, 0])
         )
-    # Position t adds its own pair with the bonus, to the sums of the positions before t.
+    # Shifted by one, for position t adds its own pair with the bonus to what stood before it.
     earlier = ScaledSum(
         *(
             torch.cat((old.unsqueeze(1), new[:, :-1]), 1)
@@ -123,7 +125,9 @@ class TimeMixing(Mixer):
             "mix_key": mixing,
             "mix_value": mixing + 0.3 * depth,
             "mix_receptance": share_of_width(width, remaining / 2),
+            # Decays e^{−e^w}: from 0.993 in the first channel, nearly 1, to 0 in the last.
             "time_decay": -5 + 8 * (channel / max(width - 1, 1)) ** (0.7 + 1.3 * depth),
+            # In three kinds that alternate, so that neighbours start with different bonuses.
             "time_first": math.log(0.3) + 0.5 * ((channel + 1) % 3 - 1),
         }
         for name, value in official.items():
@@ -215,6 +219,7 @@ class ChannelMixing(Mixer):
     def prefill(self, hidden: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """What ``forward`` gives, and the last input (batch, width)."""
         before = shifted(hidden, state)
+        # lerp: before + μ (hidden − before), as the formula has μ x_t + (1 − μ) x_{t−1}.
         keys = functional.relu(self.key(torch.lerp(before, hidden, self.mix_key))).square()
         receptance = self.receptance(torch.lerp(before, hidden, self.mix_receptance))
         return torch.sigmoid(receptance) * self.output_projection(keys), hidden[:, -1]
@@ -265,4 +270,5 @@ class RWKV4(ResidualModel):
             with torch.no_grad():
                 for name, parameter in self.blocks.named_parameters():
                     if name.endswith("output_projection.weight"):
+                        # From 1/√(2 · 2 layers) to 1/√(2 layers).
                         parameter.mul_(math.sqrt(2))

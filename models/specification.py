@@ -31,6 +31,7 @@ class SequenceSpecification:
     def __post_init__(self) -> None:
         channels = (self.input_channels, self.output_channels)
         tokens = self.vocabulary is not None
+        # Exactly one of the two kinds, and none of the other's numbers.
         if tokens == (None not in channels) or (tokens and channels != (None, None)):
             raise ValueError(
                 "a SequenceSpecification has either a vocabulary or both input_channels and "

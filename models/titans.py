@@ -210,6 +210,7 @@ class MemoryAsContext(TitansMixer):
     def advance(self, x: Tensor, state: SegmentState | None) -> tuple[Tensor, SegmentState]:
         """Segment by segment; all of x but the memory is projected at once."""
         asked, context_past = self.context(x, state.context_past if state else None)
+        # Queries of the memory have length 1, as its keys.
         asked = unit(split_heads(asked, self.sizes.heads))
         projected, attention_past = self.attention.project(
             x, state.attention_past if state else None
@@ -262,6 +263,7 @@ class MemoryAsContext(TitansMixer):
         time = torch.arange(filled, device=queries.device)
         # h_t is the answer to x_t, so h is masked as S is: [always ‖ causal ‖ causal].
         causal = time[filled - new :, None] >= time
+        # Persistent tokens are seen from every position.
         always = causal.new_ones(new, persistent[0].shape[2])
         return join_heads(attend(queries, keys, values, torch.cat((always, causal, causal), 1)))
 

@@ -230,6 +230,7 @@ class WindowHybrid(GrowingModel):
         head_width(width, heads)
         mixers: list[Mixer] = []
         for layer in range(layers):
+            # Attention last in each group: the recurrent mixer sees the embeddings first.
             if (layer + 1) % window_every == 0:
                 mixers.append(WindowAttention(width, heads=heads, window=window))
             else:

@@ -86,30 +86,30 @@ def _changed(
 ) -> dict[Path, tuple[VerdictFile, bytes]]:
     """Of each file that is not what the records give: what it says, and its content of today."""
     files = {path: VERDICTS.read_json(path) for path in paths}
-    known = list(read_records([COMMITTED])) if paths else []
-    found = {}
+    records = list(read_records([COMMITTED])) if paths else []
+    changed = {}
     for number, (path, before) in enumerate(files.items()):
         report("verdict files judged", number, len(paths))
         try:
-            content = _judged(before, known, reproductions)
+            content = _judged(before, records, reproductions)
         except UserError as error:
             raise UserError(f"{path.name} cannot be judged: {error}", error.exit_code) from None
         if content != path.read_bytes():
-            found[path] = before, content
+            changed[path] = before, content
     report("verdict files judged", len(paths), len(paths))
-    return found
+    return changed
 
 
 def _judged(
-    file: VerdictFile, known: Sequence[RunRecord], reproductions: Mapping[str, Experiment]
+    file: VerdictFile, records: Sequence[RunRecord], reproductions: Mapping[str, Experiment]
 ) -> bytes:
     """The verdict file of one figure, from all the committed records that belong to it."""
     if file.figure not in reproductions:
         raise UserError(f"no reproduction is called so: {nearest(file.figure, reproductions)}")
-    own = reproductions[file.figure]
-    records = belonging(known, file.preset, own, COMMITTED)
-    results = [claim.judge(records) for claim in own.claims]
-    return verdict_file(file.figure, file.preset, own.title, records, results, own.cost)
+    figure = reproductions[file.figure]
+    chosen = belonging(records, file.preset, figure, COMMITTED)
+    results = [claim.judge(chosen) for claim in figure.claims]
+    return verdict_file(file.figure, file.preset, figure.title, chosen, results, figure.cost)
 
 
 def _changes(before: VerdictFile, after: VerdictFile) -> Iterator[str]:
@@ -121,8 +121,8 @@ def _changes(before: VerdictFile, after: VerdictFile) -> Iterator[str]:
         now = new[name].verdict if name in new else "gone"
         if was != now:
             others += 1
-            why = new[name].evidence[:LONGEST] if name in new else "there is no such claim"
-            yield f"{name}: {was}, now {now}: {why}"
+            reason = new[name].evidence[:LONGEST] if name in new else "there is no such claim"
+            yield f"{name}: {was}, now {now}: {reason}"
     if not others:
         more, fewer = len(after.runs - before.runs), len(before.runs - after.runs)
         runs = f"{more} records more, {fewer} fewer" if more or fewer else "other words or effects"

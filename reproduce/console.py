@@ -21,7 +21,8 @@ from reproduce.claims.grammar import setting
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 
 if TYPE_CHECKING:
-    from reproduce.experiment import Experiment, View
+    from reproduce.drawing.frame import View
+    from reproduce.experiment import Experiment
 
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
 
@@ -73,18 +74,21 @@ def print_verdicts(
 def guest_lines(records: Iterable[RunRecord], varied: Iterable[str]) -> list[str]:
     """The headline of each guest, which no verdict names: the mean over its runs, for each value of
     the settings that a figure varies."""
-    own = [r for r in records if r.model in guests() and r.headline.value is not None]
-    values = {key: [setting(r, key) for r in own] for key in varied}
-    shown = [key for key, found in values.items() if any(one != found[0] for one in found)]
-    groups: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
-    for record in own:
-        words = (f"{key.partition('.')[2]}={setting(record, key)}" for key in shown)
-        groups[f"{record.label} ({NOT_COMMITTED})", *words, record.headline.name].append(record)
-    return [
-        f"{', '.join(names)} {fmean(r.headline.value or 0.0 for r in runs):.4g}, mean of "
-        f"{len(runs)} run{'s' * (len(runs) != 1)}"
-        for names, runs in groups.items()
-    ]
+    scored = [r for r in records if r.model in guests() and r.headline.value is not None]
+    varied_keys = []
+    for key in varied:
+        if any(setting(record, key) != setting(scored[0], key) for record in scored):
+            varied_keys.append(key)
+    groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for record in scored:
+        words = [f"{key.partition('.')[2]}={setting(record, key)}" for key in varied_keys]
+        group = (f"{record.label} ({NOT_COMMITTED})", *words, record.headline.name)
+        groups[group].append(record.headline.value or 0.0)
+    lines = []
+    for names, values in groups.items():
+        runs = f"{len(values)} run{'s' * (len(values) != 1)}"
+        lines.append(f"{', '.join(names)} {fmean(values):.4g}, mean of {runs}")
+    return lines
 
 
 def _print_verdict(
@@ -127,6 +131,6 @@ def join_topics(topics: Iterable[str]) -> str:
         quantity, _, value = topic.partition(" = ")
         values.setdefault(quantity, []).append(value)
     return "; ".join(
-        f"{quantity} = {', '.join(given)}" if any(given) else quantity
-        for quantity, given in values.items()
+        f"{quantity} = {', '.join(values_of_quantity)}" if any(values_of_quantity) else quantity
+        for quantity, values_of_quantity in values.items()
     )

@@ -14,7 +14,6 @@ Example::
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -151,24 +150,6 @@ def composed(runs: Iterable[Settings]) -> list[Configuration]:
             base = base_by_setting[name] = Configuration.of({**setting, **seeds})
         configurations.append(base.with_(seeds))
     return configurations
-
-
-@dataclass(frozen=True)
-class View:
-    """What a drawing must say about where its records come from."""
-
-    preset: str
-    overrides: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The preset and whatever was changed in it."""
-        return " ".join([self.preset, *self.overrides])
-
-    @property
-    def folder(self) -> str:
-        """A folder name; changed settings never overwrite those of the preset."""
-        return re.sub(r"[^\w.,=+-]", "_", "+".join([self.preset, *self.overrides]))
 
 
 Selection = Callable[[Records], list[RunRecord]]

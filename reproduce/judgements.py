@@ -32,25 +32,25 @@ NOTHING: Mapping[str, Any] = {"metrics": {}, "curves": {}, "arrays": {}, "per_se
 
 def main(path: Path) -> None:
     """Write what all figures say."""
-    every = list(read_records([COMMITTED]))
-    content = {name: _figure(figure, every) for name, figure in reproductions().items()}
+    records = list(read_records([COMMITTED]))
+    content = {name: _figure(figure, records) for name, figure in reproductions().items()}
     path.write_text(json.dumps(content, indent=1, sort_keys=True))
 
 
-def _figure(figure: Experiment, every: Sequence[RunRecord]) -> dict[str, Any]:
+def _figure(figure: Experiment, all_records: Sequence[RunRecord]) -> dict[str, Any]:
     content: dict[str, Any] = {"claims": {claim.name: _said(claim) for claim in figure.claims}}
     for preset in ("smoke", "laptop", "gpu", "paper"):
         try:
-            records = belonging(every, preset, figure, COMMITTED)
+            records = belonging(all_records, preset, figure, COMMITTED)
         except UserError:  # of which there is none
             continue
         of_preset: dict[str, Any] = {"drawn": {}, "judged": {}}
         content.setdefault("presets", {})[preset] = of_preset
         for label, part in _parts(records).items():
-            shown = without_twins(part)
-            of_preset["drawn"][label] = _drawn(figure, shown)
+            without_controls = without_twins(part)
+            of_preset["drawn"][label] = _drawn(figure, without_controls)
             for claim in figure.claims:
-                findings = [_attempt(claim.rule.judge, shown, level) for level in LEVELS]
+                findings = [_attempt(claim.rule.judge, without_controls, level) for level in LEVELS]
                 findings.append(_attempt(claim._finding, part))  # beside its control
                 of_claim = of_preset["judged"].setdefault(claim.name, {})
                 of_claim[label] = findings

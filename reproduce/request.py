@@ -25,7 +25,8 @@ from bench.search.plan import (
 from core.errors import UserError, nearest
 from core.places import absolute, is_path
 from core.privacy import told_word
-from reproduce.experiment import Experiment, Plan, View
+from reproduce.drawing.frame import View
+from reproduce.experiment import Experiment, Plan
 from reproduce.plotting.models import look
 
 CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")

@@ -27,7 +27,6 @@ from bench.records.store import COMMITTED
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.files import ROOT, write_atomically
-from reproduce import judgements
 from reproduce.claims.frozen import RESTATED
 from reproduce.usage import SAME as USAGE
 
@@ -93,12 +92,13 @@ def judged_in(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "judgements.json"
         environment = {**os.environ, "PYTHONPATH": str(folder)}
-        command = [sys.executable, judgements.__file__, str(path)]
-        made = subprocess.run(
+        script = Path(__file__).with_name("judgements.py")
+        command = [sys.executable, str(script), str(path)]
+        process = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
-        if made.returncode:
-            reason = made.stderr.strip().rpartition("\n")[2]
+        if process.returncode:
+            reason = process.stderr.strip().rpartition("\n")[2]
             raise UserError(f"the code in {folder} cannot judge the records: {reason}")
         return dict(json.loads(path.read_text()))
 
@@ -111,17 +111,17 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
             continue
         old, new = before[name], after[name]
         for claim in sorted({*old["claims"], *new["claims"]}):
-            one, other = old["claims"].get(claim, {}), new["claims"].get(claim, {})
-            if {**one, "test": ""} != {**other, "test": ""}:
+            claim_before, claim_after = old["claims"].get(claim, {}), new["claims"].get(claim, {})
+            if {**claim_before, "test": ""} != {**claim_after, "test": ""}:
                 yield f"{name}, {claim}: has other words"
         presets, old_presets = new.get("presets", {}), old.get("presets", {})
         if presets.keys() != old_presets.keys():
             yield f"{name}: has records of other presets"
             continue
         for preset, of_preset in presets.items():
-            for part, found in old_presets[preset].items():
-                for key in sorted(found):
-                    if found[key] != of_preset[part][key]:
+            for part, sayings in old_presets[preset].items():
+                for key in sorted(sayings):
+                    if sayings[key] != of_preset[part][key]:
                         yield f"{name} at {preset}, {key}: is {part} otherwise"
 
 
@@ -129,10 +129,10 @@ def restated(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, s
     """The hash of each test at the commit, and the other one that it has now."""
     pairs = {}
     for name, figure in after.items():
-        for claim, said in figure["claims"].items():
+        for claim, claim_now in figure["claims"].items():
             old = before[name]["claims"][claim]["test"]
-            if old != said["test"]:
-                pairs[old] = said["test"]
+            if old != claim_now["test"]:
+                pairs[old] = claim_now["test"]
     return pairs
 
 
@@ -140,6 +140,9 @@ def keep(commit: str, pairs: Mapping[str, str]) -> None:
     """Add a comparison to those that were made."""
     command = ["git", "-C", str(ROOT), "rev-parse", commit]
     full = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    made = yaml.safe_load(RESTATED.read_text()) if RESTATED.exists() else []
-    made = [*(made or []), {"compared with": full, "same": dict(sorted(pairs.items()))}]
-    write_atomically(RESTATED, (HEAD + yaml.safe_dump(made, sort_keys=False)).encode())
+    comparisons = yaml.safe_load(RESTATED.read_text()) if RESTATED.exists() else []
+    comparisons = [
+        *(comparisons or []),
+        {"compared with": full, "same": dict(sorted(pairs.items()))},
+    ]
+    write_atomically(RESTATED, (HEAD + yaml.safe_dump(comparisons, sort_keys=False)).encode())

@@ -14,8 +14,8 @@ from core.errors import UserError
 from core.files import write_atomically
 from reproduce.claims.claims import ClaimResult, verdict_file
 from reproduce.claims.controls import without_twins
-from reproduce.drawing.frame import framed
-from reproduce.experiment import Experiment, View
+from reproduce.drawing.frame import View, framed
+from reproduce.experiment import Experiment
 from reproduce.plotting.renderer import images
 
 
@@ -26,12 +26,12 @@ def write(
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
     Guests are drawn, and no claim is about them.
     """
-    given, records = records, without_twins(records)
+    all_records, records = records, without_twins(records)
     beside = guests()
     with taking_part([]):
-        own = [record for record in given if record.model not in beside]
-        results = [claim.judge(own) for claim in experiment.claims]
-        verdicts = verdict_file(name, view.name, experiment.title, own, results, experiment.cost)
+        judged = [record for record in all_records if record.model not in beside]
+        results = [claim.judge(judged) for claim in experiment.claims]
+        verdicts = verdict_file(name, view.name, experiment.title, judged, results, experiment.cost)
     note = "" if experiment.note is None else experiment.note(records)
     picture = framed(experiment.draw(records), records, view, note)
     files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
@@ -47,16 +47,16 @@ def write(
 
 def judge_again(reproductions: Mapping[str, Experiment]) -> None:
     """Write every committed verdict file anew, from the records that it names."""
-    known = {record.run_id: record for record in read_records([COMMITTED])}
+    record_by_id = {record.run_id: record for record in read_records([COMMITTED])}
     for path in sorted((COMMITTED.parent / "verdicts").glob("*.json")):
         old = json.loads(path.read_text())
-        own, named = reproductions[old["figure"]], [*old["records"], *old.get("controls", [])]
-        if lost := [run for run in named if run not in known]:
+        figure, named = reproductions[old["figure"]], [*old["records"], *old.get("controls", [])]
+        if lost := [run for run in named if run not in record_by_id]:
             raise UserError(
                 f"{path.name} is judged from {lost[0]}, whose record is not there: restore it, or "
                 f"delete {path.name} and make it with `python -m reproduce {old['figure']}`"
             )
-        records = [with_named_text(known[run]) for run in named]
-        results = [claim.judge(records) for claim in own.claims]
-        given = (old["figure"], old["preset"], own.title, records, results, own.cost)
-        write_atomically(path, verdict_file(*given))
+        records = [with_named_text(record_by_id[run]) for run in named]
+        results = [claim.judge(records) for claim in figure.claims]
+        arguments = (old["figure"], old["preset"], figure.title, records, results, figure.cost)
+        write_atomically(path, verdict_file(*arguments))

@@ -52,6 +52,7 @@ class Batch:
     def asked(self) -> int:
         """How many targets the loss is a mean over."""
         if self.targets.is_floating_point():
+            # Real targets are all asked for, each number for itself.
             return self.targets.numel()
         return int((self.targets != IGNORED).sum())
 
@@ -62,6 +63,7 @@ class Batch:
     def rows(self, start: int, stop: int) -> Batch:
         """The sequences from ``start`` up to ``stop``; ``tokens`` is counted with the first."""
         extras = {name: value[start:stop] for name, value in self.extras.items()}
+        # Counted once, with the first part: the sum over parts is that of the batch.
         tokens = 0 if start else self.tokens
         return Batch(self.inputs[start:stop], self.targets[start:stop], tokens, extras)
 

@@ -61,7 +61,7 @@ from tests.core.test_reading import (
     sealed,
 )
 from tests.hostile_words import DOORS, Door, Draw, words_of
-from tests.leaderboards.boards import listed_again
+from tests.leaderboards.boards import listed_again, to_parquet, write_board
 from tests.leaderboards.conftest import record
 from tests.leaderboards.forging.changes import identify
 from tests.watching import LONGEST, watch_door
@@ -200,7 +200,7 @@ def fuzz_readers(data: Draw, material: Material) -> None:
             content = yaml.safe_dump(mutated(tree, data) if forged else tree).encode()
         elif "board" in kind:
             path, folder = here / "x.board", here / "x.board"
-            contents.write_board(build_board([record()]), folder)
+            write_board(build_board([record()]), folder)
             file = data.draw(st.sampled_from(sorted(p for p in folder.rglob("*.*") if p.is_file())))
             content = file.read_bytes()
         else:
@@ -216,13 +216,13 @@ def fuzz_readers(data: Draw, material: Material) -> None:
 def use(kind: str, path: Path) -> None:
     """What the commands do with a file of this kind."""
     if kind == "published":
-        contents.to_parquet(build_board([], read_published(path.parent)))
+        to_parquet(build_board([], read_published(path.parent)))
     elif kind == "prompts":
         read_prompts(path)
     elif "board" in kind:
         contents.read_board(path)
     elif kind == "verdicts":
-        contents.to_parquet(build_board([], [], read_verdicts([path])))
+        to_parquet(build_board([], [], read_verdicts([path])))
     else:
         JSON_READERS[kind](path)
 

@@ -104,7 +104,7 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
     ),
     "leaderboards.submit": (
         submit.main,
-        ["regbench", *(f"{key}=a sentence of it" for key in submit.SAID), "store=store"],
+        ["regbench", *(f"{key}=a sentence of it" for key in submit.STATED), "store=store"],
         ["to=to"],
     ),
     "leaderboards.verify": (

@@ -111,8 +111,13 @@ class Started:
         return [p for p in psutil.process_iter() if _environment(p).get(MARK) == self.mark]
 
     def workers(self) -> list[psutil.Process]:
-        """Those of them that compute, itself included."""
-        return [p for p in self.family() if "spawn_main" in _words(p) or p.pid == self.process.pid]
+        """Those of them that compute, itself and the server that forks workers included."""
+        kinds = ("spawn_main", "forkserver")
+        return [
+            process
+            for process in self.family()
+            if process.pid == self.process.pid or any(kind in _words(process) for kind in kinds)
+        ]
 
     def wait_until_active(self) -> None:
         """Until it has made a step and saved, or has ended."""

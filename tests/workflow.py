@@ -89,18 +89,33 @@ def _filled(text: str) -> str:
     return re.sub(r"\$\{\{ *([\w.]+) *\}\}", lambda found: EVENT[found[1]], text)
 
 
-def asked_to_merge(folder: Path, change: Callable[[Path], None]) -> Runner:
-    """A pull request: ``change`` is made in a clone, and waits in the origin as GitHub keeps it."""
+def asked_to_merge(
+    folder: Path, change: Callable[[Path], None], *, with_records: bool = True
+) -> Runner:
+    """A pull request: ``change`` is made in a clone, and waits in the origin as GitHub keeps it.
+
+    Args:
+        with_records: whether clones have the thousands of committed records as files.
+    """
     origin, theirs, base, temp = (folder / name for name in ("origin", "theirs", "base", "temp"))
     git(folder, "clone", "--bare", "--shared", str(ROOT), str(origin))
-    git(folder, "clone", "--shared", str(origin), str(theirs))
+    clone(origin, theirs, with_records)
     change(theirs)
     git(theirs, "add", "--all", "--force", "leaderboards", "README.md")
     git(theirs, "-c", "user.name=Ada", "-c", "user.email=a@example.org", "commit", "-m", "A row")
     git(theirs, "push", "origin", f"HEAD:refs/pull/{NUMBER}/head")
-    git(folder, "clone", "--shared", str(origin), str(base))
+    clone(origin, base, with_records)
     temp.mkdir()
     return Runner(base, temp)
+
+
+def clone(origin: Path, place: Path, with_records: bool) -> None:
+    """A working tree of what is committed."""
+    git(origin, "clone", "--shared", "--no-checkout", str(origin), str(place))
+    if not with_records:
+        patterns = ("/*", "!/leaderboards/records/")
+        git(place, "sparse-checkout", "set", "--no-cone", *patterns)
+    git(place, "checkout")
 
 
 def git(where: Path, *words: str) -> None:

@@ -26,8 +26,6 @@ def source_text(tree: ast.AST, *, by_later_python: bool = False) -> str:
         by_later_python: as Python 3.12 and 3.13 write it. Hashes that were made there before texts
             were made equal are of this text.
     """
-    if not any(isinstance(node, ast.JoinedStr) for node in ast.walk(tree)):
-        return ast.unparse(tree)
     return _Writer(by_later_python).write(tree)
 
 

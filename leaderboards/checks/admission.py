@@ -50,8 +50,8 @@ def check(record: RunRecord, file: Path | None = None) -> RunRecord:
     Raises:
         UserError: one sentence that says what is wrong with it.
     """
-    for what in ("task", "model", "preset", "run_id"):
-        check_name(getattr(record, what), what)
+    for name in ("task", "model", "preset", "run_id"):
+        check_name(getattr(record, name), name)
     for rule in naming.RULES:
         if reason := rule(record):
             raise _refused(record.run_id, reason, file)
@@ -180,8 +180,8 @@ def checked_and_not(record: RunRecord, confirmed: Collection[str]) -> tuple[list
     follows = following.derives(record, metric) and role != "control"
     (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
     others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
-    for what, words in others.items() if training.is_trained(record) else ():
-        (checked if what in confirmed else unchecked).append(f"{words} by other records")
+    for subject, words in others.items() if training.is_trained(record) else ():
+        (checked if subject in confirmed else unchecked).append(f"{words} by other records")
     if role != "baseline" and known_model(record) is None:
         unchecked.append("its model, which is of another package")
     if form(record.config, record.provenance) == "of an earlier form":

@@ -34,7 +34,7 @@ class Together:
     """What records say of the same thing: those that were taken in first decide, and whoever comes
     later must agree."""
 
-    said: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
+    statements: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
 
     def take(self, record: RunRecord) -> set[str]:
         """Take in a record that was checked; what of it other records confirm.
@@ -44,7 +44,7 @@ class Together:
         """
         confirmed = set()
         for subject, identity, value in shared(record):
-            other, run_id = self.said.setdefault((subject, identity), (value, record.run_id))
+            other, run_id = self.statements.setdefault((subject, identity), (value, record.run_id))
             if not agree(subject, value, other):
                 raise ValueError(not_as_in(subject, run_id))
             if run_id != record.run_id:

@@ -30,15 +30,16 @@ def agrees(record: RunRecord) -> str | None:
     if facts is None or record.outcome != "ok" or record.role == "trial":
         return None
     test = record.metrics.get("test", {})
+    first_reason = None
     try:
-        whys = [
-            contradicted(fact.metric, test.get(fact.metric), *fact[1:]) for fact in facts(record)
-        ]
+        for fact in facts(record):
+            reason = contradicted(fact.metric, test.get(fact.metric), *fact[1:])
+            first_reason = first_reason or reason
     except Lacking as lacking:
         return str(lacking)
     except UNSHAPED:  # somebody else's numbers may have any shape
         return "its curves and arrays have not the shape that its metrics are worked out from"
-    return next(filter(None, whys), None)
+    return first_reason
 
 
 def _state_tracking(record: RunRecord) -> Iterator[Fact]:
@@ -68,28 +69,24 @@ def _factual_recall(record: RunRecord) -> Iterator[Fact]:
         sizes, facts = arrays["parameters"], arrays["facts"]
         products = sum(size * fact for size, fact in zip(sizes, facts, strict=True))
         facts_per_parameter = products / (sum(size * size for size in sizes) or 1.0)
-        yield Fact(
-            "facts_per_parameter",
-            facts_per_parameter,
-            "the slope of arrays.facts by arrays.parameters",
-        )
+        by = "the slope of arrays.facts by arrays.parameters"
+        yield Fact("facts_per_parameter", facts_per_parameter, by)
     else:
-        rows, shares = arrays["attention_parameters"], arrays["accuracy"]
-        cells = [
-            (4 * attention + 2 * mlp, share)
-            for attention, row in zip(rows, shares, strict=True)
-            for mlp, share in zip(arrays["mlp_parameters"], row, strict=True)
-        ]
-        least = min((size for size, share in cells if share >= KNOWN), default=0)
+        shares: list[float] = []
+        sizes_that_know: list[int] = []
+        rows = zip(arrays["attention_parameters"], arrays["accuracy"], strict=True)
+        for attention, row in rows:
+            for mlp, share in zip(arrays["mlp_parameters"], row, strict=True):
+                shares.append(share)
+                if share >= KNOWN:
+                    sizes_that_know.append(4 * attention + 2 * mlp)
+        least = min(sizes_that_know, default=0)
         facts_per_parameter = settings["subjects"] * settings["relations"] / least if least else 0.0
         by = f"the least size that has {KNOWN} in arrays.accuracy"
         yield Fact("parameters", float(least), by)
-        yield Fact(
-            "facts_per_parameter", facts_per_parameter, f"the facts for each parameter at {by}"
-        )
-        yield Fact(
-            "accuracy", mean_of([share for _, share in cells]), "the mean of arrays.accuracy"
-        )
+        by = f"the facts for each parameter at {by}"
+        yield Fact("facts_per_parameter", facts_per_parameter, by)
+        yield Fact("accuracy", mean_of(shares), "the mean of arrays.accuracy")
 
 
 def _phases(record: RunRecord) -> Iterator[Fact]:
@@ -132,13 +129,13 @@ def _weighting_schemes(record: RunRecord) -> Iterator[Fact]:
     )
     pairs = list(zip(of_weights, of_descent, strict=True))
     least, most = mean_of([abs(a - b) for a, b in pairs]), mean_of([a + b for a, b in pairs])
-    yield Fact(
-        "approximation_gap", Interval(least, most), "the range that curves.approximation/* leave"
-    )
-    for name in (name for name in record.curves if name.startswith("weights/")):
-        slope = _slope_between(points_in(record, name))
-        by = f"the log-log slope that curves.{name} leaves"
-        yield Fact(name.replace("weights", "exponent", 1), slope, by)
+    by = "the range that curves.approximation/* leave"
+    yield Fact("approximation_gap", Interval(least, most), by)
+    for name in record.curves:
+        if name.startswith("weights/"):
+            slope = _slope_between(points_in(record, name))
+            by = f"the log-log slope that curves.{name} leaves"
+            yield Fact(name.replace("weights", "exponent", 1), slope, by)
 
 
 def _slope_between(points: Points) -> Interval:

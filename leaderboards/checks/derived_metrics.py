@@ -125,15 +125,20 @@ class Follows:
         if section == "metrics":
             matching = [matching]
         if section == "arrays":
-            matching = [
-                row for array in matching if isinstance(array, list) for row in _rows(array)
-            ]
-        if section == "curves":
-            points = [inside(points_of(curve), *self.span) for curve in matching]
-        else:
-            lists = (row for row in matching if _are_numbers(row))
-            points = [list(enumerate(row)) for row in lists]
-        return [row for row in points if row]
+            arrays = [array for array in matching if isinstance(array, list)]
+            matching = []
+            for array in arrays:  # a list of numbers is one row
+                matching += [array] if _are_numbers(array) else array
+        lists = []
+        for value in matching:
+            points: Points = []
+            if section == "curves":
+                points = inside(points_of(value), *self.span)
+            elif _are_numbers(value):
+                points = list(enumerate(value))
+            if points:
+                lists.append(points)
+        return lists
 
     def lacking(self, record: RunRecord) -> str | None:
         """What a record lacks to be checked by this."""
@@ -173,31 +178,34 @@ def agrees(record: RunRecord) -> str | None:
     if record.outcome != "ok" or record.role == "trial":
         return None
     entries = _held(record)
-    lacking = {entry: entry.lacking(record) for entry in entries}
+    lacking = [(entry.metric, entry.lacking(record)) for entry in entries]
     if record.role == "baseline":  # has some of the numbers that a model has
-        checked_metrics = {entry.metric for entry in entries if lacking[entry] is None}
-        lacking = {
-            entry: reason
-            for entry, reason in lacking.items()
-            if entry.metric in record.metrics.get("test", {}).keys() - checked_metrics
-        }
-    reasons = (
-        *lacking.values(),
-        *(entry.contradicted(record) for entry in entries),
-        *_as_named(record),
-    )
-    return next(filter(None, reasons), None)
+        checked = {metric for metric, reason in lacking if reason is None}
+        unchecked = record.metrics.get("test", {}).keys() - checked
+        lacking = [(metric, reason) for metric, reason in lacking if metric in unchecked]
+    for _, reason in lacking:
+        if reason:
+            return reason
+    for entry in entries:
+        if reason := entry.contradicted(record):
+            return reason
+    return next(filter(None, _as_named(record)), None)
 
 
 def _held(record: RunRecord) -> list[Follows]:
     """What the card says of this record."""
-    entries = (statement for statement in stated(record.task) if statement.holds_for(record))
-    return [entry for statement in entries for entry in statement.of(record)]
+    entries: list[Follows] = []
+    for statement in stated(record.task):
+        if statement.holds_for(record):
+            entries += statement.of(record)
+    return entries
 
 
 def _as_named(record: RunRecord) -> Iterator[str | None]:
     """What contradicts a metric among the items, curves and arrays that have its name."""
-    spoken_of = {entry.place for statement in stated(record.task) for entry in statement.of(record)}
+    spoken_of: set[str] = set()
+    for statement in stated(record.task):
+        spoken_of.update(entry.place for entry in statement.of(record))
     for metric in record.metrics.get("test", {}):
         for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
             if _are_numbers(held.get(metric)) and f"{section}.{metric}" not in spoken_of:
@@ -214,17 +222,19 @@ def _as_named(record: RunRecord) -> Iterator[str | None]:
 def _not_on_its_curve(record: RunRecord, metric: str) -> str | None:
     """A metric "NAME/x" is a point of the curve NAME, or of one of the curves NAME_by_SOMETHING."""
     name, slash, x = metric.rpartition("/")
-    points = [
-        y
-        for curve, line in record.curves.items()
-        if slash and (curve == name or curve.startswith(f"{name}_by_"))
-        for position, y in zip(line.x, line.y, strict=True)
-        if f"{position:g}" == x
-    ]
     value = record.metrics["test"][metric]
-    if not points or any(abs(y - value) <= EXACT * max(1.0, abs(y)) for y in points):
+    others = []
+    for curve, line in record.curves.items():
+        if not slash or not (curve == name or curve.startswith(f"{name}_by_")):
+            continue
+        for position, y in zip(line.x, line.y, strict=True):
+            if f"{position:g}" == x:
+                if abs(y - value) <= EXACT * max(1.0, abs(y)):
+                    return None
+                others.append(y)
+    if not others:
         return None
-    return f"its metrics.test.{metric} is {value}, and its curve has {points[0]:g} there"
+    return f"its metrics.test.{metric} is {value}, and its curve has {others[0]:g} there"
 
 
 @cache
@@ -234,11 +244,11 @@ def stated(task: str) -> tuple[Follows, ...]:
     Raises:
         UserError: an entry is none, in one sentence.
     """
-    return tuple(
-        _read(task, metric, entry)
-        for metric, entries in card_of(task).get("follows", {}).items()
-        for entry in (entries if isinstance(entries, list) and entries else [entries])
-    )
+    statements = []
+    for metric, entries in card_of(task).get("follows", {}).items():
+        for entry in entries if isinstance(entries, list) and entries else [entries]:
+            statements.append(_read(task, metric, entry))
+    return tuple(statements)
 
 
 def _read(task: str, metric: str, entry: Any) -> Follows:
@@ -261,11 +271,6 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"
     )
-
-
-def _rows(array: list[Any]) -> list[Any]:
-    """The rows of an array; a list of numbers is one."""
-    return [array] if _are_numbers(array) else array
 
 
 def _plain(value: Any) -> str:

@@ -59,9 +59,9 @@ def _text(record: RunRecord) -> str | None:
         texts |= {"cause": record.cause}
     for section in ("curves", "arrays", "per_sequence"):
         texts |= {f"name in {section}": name for name in getattr(record, section)}
-    for what, text in texts.items():
+    for place, text in texts.items():
         if not text.isprintable() or not 0 < len(text) <= MAXIMUM_TEXT:
-            return f"its {what} is not 1 to {MAXIMUM_TEXT} printable characters"
+            return f"its {place} is not 1 to {MAXIMUM_TEXT} printable characters"
     return None
 
 
@@ -113,9 +113,8 @@ def _owners() -> dict[str, set[str]]:
     names_by_class: dict[str, set[str]] = {}
     for group in ("tasks", *model_groups()):
         for name in names(group):
-            names_by_class.setdefault(str((known(group, name) or {}).get("_target_")), set()).add(
-                name
-            )
+            target = str((known(group, name) or {}).get("_target_"))
+            names_by_class.setdefault(target, set()).add(name)
     return names_by_class
 
 
@@ -155,9 +154,12 @@ def card_of(task: str) -> Mapping[str, Any]:
 @cache
 def _labels() -> frozenset[str]:
     """Names and labels of the models of this checkout, in small letters."""
-    models = {(name, group) for group in model_groups() for name in names(group)}
-    labels = {(known(group, name) or {}).get("card", {}).get("label") for name, group in models}
-    return frozenset(str(text).casefold() for text in labels | {name for name, _ in models})
+    labels: set[str] = set()
+    for group in model_groups():
+        for name in names(group):
+            label = (known(group, name) or {}).get("card", {}).get("label")
+            labels |= {name.casefold(), str(label).casefold()}
+    return frozenset(labels)
 
 
 def _identity(record: RunRecord) -> str | None:

@@ -66,7 +66,8 @@ def _level(points: Points, contexts: range, low: float, high: float) -> float | 
     """The mean of a window; None where it has no point, or has lost one that is not finite."""
     low, high = low * (1 - EDGE), high * (1 + EDGE)
     errors = ys(inside(points, low, high))
-    return mean_of(errors) if 0 < len(errors) == sum(low <= n <= high for n in contexts) else None
+    expected = sum(low <= context <= high for context in contexts)
+    return mean_of(errors) if errors and len(errors) == expected else None
 
 
 def _half_error(
@@ -77,19 +78,21 @@ def _half_error(
     before = test.get(f"error_before_max_period/{system}")
     # Not there, it was infinite, and every error is below its half; or it was no number.
     lost = math.inf if f"half_error_context/{system}" in test else -math.inf
-    perhaps, surely = (
-        next((x for x, y in points if y < half * (1 + slack)), None)
-        for half in [lost if before is None else before / 2]
-        for slack in (FLOAT32, -FLOAT32)
-    )
+    half = lost if before is None else before / 2
+    perhaps = _first_below(points, half * (1 + FLOAT32))
+    surely = _first_below(points, half * (1 - FLOAT32))
     if (perhaps is None) != (surely is None):
         return
     by = f"the first x at which curves.error/{system} is below half of error_before_max_period"
-    for name, unit in {"context": 1.0, **{f"over_{k}": v for k, v in units.items()}}.items():
+    for name, unit in (("context", 1.0), *((f"over_{k}", v) for k, v in units.items())):
         context = None
         if perhaps is not None and surely is not None:
             context = Interval(perhaps / unit, surely / unit)
         yield Fact(f"half_error_{name}/{system}", context, f"{by}, {name.replace('_', ' ')},")
+
+
+def _first_below(points: Points, level: float) -> float | None:
+    return next((x for x, y in points if y < level), None)
 
 
 def _full_period(periods: Sequence[float]) -> float:
@@ -105,14 +108,14 @@ def _disentanglement(arrays: dict[str, Any]) -> Iterator[Fact]:
     (moons,) = {len(line) for matrix in matrices for line in (matrix, *matrix)}
     if moons != 3:
         raise ValueError
-    totals = [sum(modulus**2 for row in matrix for modulus in row) for matrix in matrices]
-    best = max(
-        min(
-            sum(row[moon] ** 2 for row, moon in zip(matrix, order, strict=True)) / total
-            for matrix, total in zip(matrices, totals, strict=True)
-        )
-        for order in itertools.permutations(range(moons))
-    )
+    best = 0.0
+    for order in itertools.permutations(range(moons)):
+        shares = []
+        for matrix in matrices:
+            total = sum(modulus**2 for row in matrix for modulus in row)
+            assigned = sum(row[moon] ** 2 for row, moon in zip(matrix, order, strict=True))
+            shares.append(assigned / total)
+        best = max(best, min(shares))
     yield Fact("disentanglement", best, "the share on one assignment of its matrices", FLOAT32)
     ranked = [sorted(row, reverse=True) for row in keys]
     dedicated = all(row[0] >= DEDICATED * row[1] for row in ranked)

@@ -12,17 +12,18 @@ from bench.records.schema import Curve, RunRecord
 from core.statistics import Interval, mean_of
 
 Points = Sequence[tuple[float, float]]  # x and y
-Told = float | Interval | None  # an interval where points tell no more; None where they tell none
+# What a metric should be: an interval where points say no more; None where it does not exist.
+Expected = float | Interval | None
 
 EXACT = 1e-6  # of sums in another order, of float32 too
 HALF = 0.5
 
 
 class Fact(NamedTuple):
-    """What is told of a metric, by what, and how near the metric must lie."""
+    """What a metric should be, by what, and how near it must lie."""
 
     metric: str
-    told: Told
+    expected: Expected
     by: str
     within: float = EXACT
 
@@ -76,7 +77,7 @@ def slope(points: Points) -> float | None:
     return linear_regression([x for x, _ in logs], ys(logs)).slope
 
 
-TAKES: dict[str, Callable[[Points], Told]] = {  # as cards call them
+TAKES: dict[str, Callable[[Points], Expected]] = {  # as cards call them
     "mean": lambda points: mean_of(ys(points)),
     "last": lambda points: points[-1][1],
     "middle": lambda points: points[len(points) // 2][1],
@@ -89,34 +90,34 @@ TAKES: dict[str, Callable[[Points], Told]] = {  # as cards call them
 }
 
 
-def apart(found: float | None, told: Told) -> float:
-    """How far a number is from what is told of it."""
-    if found is None or told is None:
-        return 0.0 if found is told else math.inf
-    low, high = _ends(told)
-    return max(low - found, found - high, 0.0)
+def apart(value: float | None, expected: Expected) -> float:
+    """How far a number is from what it should be."""
+    if value is None or expected is None:
+        return 0.0 if value is expected else math.inf
+    low, high = _ends(expected)
+    return max(low - value, value - high, 0.0)
 
 
 def contradicted(
-    metric: str, found: float | None, told: Told, by: str, within: float = EXACT
+    metric: str, value: float | None, expected: Expected, by: str, within: float = EXACT
 ) -> str | None:
-    """How a metric of the test is another one than it is told to be; None where it is that one.
+    """How a metric of the test is another one than it should be; None where it is that one.
 
     Args:
-        by: what tells it, in words.
+        by: what it should be by, in words.
         within: how far it may lie from that, in times of it where it is larger than 1.
     """
-    if told is None:
-        none = f"its metrics.test.{metric} is {found}, and {by} does not exist"
-        return None if found is None else none
-    low, high = _ends(told)
-    said = f"{by} is {low:g}" + (f" to {high:g}" if high > low else "")
-    if found is None:
-        return f"it has no metrics.test.{metric}, and {said}"
-    if apart(found, told) <= within * max(1.0, abs(low), abs(high)):
+    if expected is None:
+        none = f"its metrics.test.{metric} is {value}, and {by} does not exist"
+        return None if value is None else none
+    low, high = _ends(expected)
+    reason = f"{by} is {low:g}" + (f" to {high:g}" if high > low else "")
+    if value is None:
+        return f"it has no metrics.test.{metric}, and {reason}"
+    if apart(value, expected) <= within * max(1.0, abs(low), abs(high)):
         return None
-    return f"its metrics.test.{metric} is {found}, and {said}"
+    return f"its metrics.test.{metric} is {value}, and {reason}"
 
 
-def _ends(told: float | Interval) -> Interval:
-    return told if isinstance(told, Interval) else Interval(told, told)
+def _ends(expected: float | Interval) -> Interval:
+    return expected if isinstance(expected, Interval) else Interval(expected, expected)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from bench.config.budgets import BUDGETS, TOLERANCE
 from bench.config.samplers import choice_of, key_of, tried_by
@@ -38,11 +37,15 @@ def _study(record: RunRecord) -> str | None:
 
 def _chosen(record: RunRecord) -> list[Trial]:
     """The trials of a record's study that have its setting, and that no other is better than."""
-    study = record.study
-    sign = -1 if record.headline.direction == "maximise" else 1
-    tried = [(sign * t.score, t) for t in study.trials if t.score is not None] if study else []
-    best = min((score for score, _ in tried), default=math.inf)
-    return [t for score, t in tried if score == best and _has(record, t.parameters)]
+    trials = record.study.trials if record.study else []
+    best = _best_score(record, trials)
+    return [t for t in trials if t.score is not None and t.score == best and _has(record, t)]
+
+
+def _best_score(record: RunRecord, trials: Sequence[Trial]) -> float | None:
+    scores = [trial.score for trial in trials if trial.score is not None]
+    choose = max if record.headline.direction == "maximise" else min
+    return choose(scores, default=None)
 
 
 def not_as_chosen(record: RunRecord) -> str:
@@ -120,10 +123,10 @@ def _not_over_seeds(record: RunRecord, study: Study) -> str | None:
             return f"has trial {trial.number} over other seeds than its own and its rivals'"
         if any(value is not None and not is_in_range(value, kind) for value in values):
             return f"has trial {trial.number} over seeds with what is no {kind.name}"
-    sign = -1 if record.headline.direction == "maximise" else 1
-    best = min(sign * t.score if t.score is not None else math.inf for t in study.trials)
-    chosen = [t for t in over_seeds if t.score is not None and sign * t.score == best]
-    return None if chosen else "chose a setting that it had not trained with all seeds"
+    best = _best_score(record, study.trials)
+    if best is not None and any(trial.score == best for trial in over_seeds):
+        return None
+    return "chose a setting that it had not trained with all seeds"
 
 
 def _not_tried(study: Study) -> str | None:
@@ -135,16 +138,14 @@ def _not_tried(study: Study) -> str | None:
         tried = tried_by(study.sampler, study.search_space, len(settings))
     except ValueError as error:
         return f"cannot be, since {error}"
-    if tried is not None and not any(
-        settings == sorted(map(key_of, some_settings)) for some_settings in tried
-    ):
-        return f"has other settings than the first {len(settings)} of its sampler"
-    return None
+    if tried is None or settings in (sorted(map(key_of, possible)) for possible in tried):
+        return None
+    return f"has other settings than the first {len(settings)} of its sampler"
 
 
-def _has(record: RunRecord, parameters: Mapping[str, Any]) -> bool:
-    """Whether a run has these values of "section.key", and the size that a budget asks for."""
-    for key, value in parameters.items():
+def _has(record: RunRecord, trial: Trial) -> bool:
+    """Whether a run has the values of a trial, and the size that a budget asks for."""
+    for key, value in trial.parameters.items():
         section, _, name = key.partition(".")
         if key in BUDGETS:
             size = getattr(record.cost, name)

@@ -70,7 +70,7 @@ def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:
         verdict=_asked(verdict),
         preset=_asked(preset),
         figure=_asked(figure),
-        words=words("Search", "find", fifth),
+        search=words("Search", "find", fifth),
     )
     of_task = [c for c in matching if task == ANY or task in by_figure.get(c.figure, ())]
     return sorted(of_task, key=lambda claim: IN_BAR.index(claim.verdict))

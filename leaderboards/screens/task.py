@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import ARROWS, as_csv, name, task_label
+from leaderboards.render import as_csv, name, task_label, with_arrow
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
 from leaderboards.views import curves as drawn
@@ -96,7 +96,7 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
     lost = [model for model in wanted if model and model not in {row.model for row in rows}]
     if lost and not st.query_params.get("find"):
         say(f"Selected: there is no '{lost[0]}' in this table.")
-    score = f"{table.metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
+    score = with_arrow(table.metric, rows[0].direction)
     order = some_of("Columns", list(table_lines[0]), "columns", AT_FIRST, st.expander("Columns"))
     left, right = st.columns([3, 2])
     with left:
@@ -118,9 +118,7 @@ def _numbers(board: OpenBoard, table: Table[Row]) -> None:
         page.plot(chart, f"The scores of {table.place} with 95 % intervals, in the table's order")
     _remember(picked)
     _lead_on(picked or [row for row in rows if row.kind == "measured"][:1] or list(rows[:1]))
-    page.text(
-        *notes(rows),
-    )
+    page.text(*notes(rows))
     file = f"{table.task}-{table.preset}.csv"
     st.download_button("Download as CSV", partial(as_csv, rows), file, "text/csv")
 
@@ -150,16 +148,15 @@ def _lead_on(rows: Sequence[Row]) -> None:
 
 
 def _curves(board: OpenBoard, table: Table[Row]) -> None:
-    kinds = {
-        kind: drawn.curves(board, table.task, table.preset, table.variant, kind)
-        for kind in (drawn.POSITION, drawn.SIZE)
-    }
-    kinds_there = [kind for kind, named_lines in kinds.items() if named_lines]
-    if not kinds_there:
+    kinds = {}
+    for kind in (drawn.POSITION, drawn.SIZE):
+        if curves := drawn.curves(board, table.task, table.preset, table.variant, kind):
+            kinds[kind] = curves
+    if not kinds:
         return
     page.text(heading="Curves")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
-    kind = one_of("Curves", kinds_there, "curves", kinds_there[0], left)
+    kind = one_of("Curves", list(kinds), "curves", next(iter(kinds)), left)
     lines = kinds[kind]
     names = drawn.names(lines)
     first = table.metric if table.metric in names else names[0]
@@ -177,11 +174,10 @@ def _curves(board: OpenBoard, table: Table[Row]) -> None:
     if not shown_names:
         page.text("Nothing is selected.")
         return
-    arrow = ARROWS.get(lines[0].direction or "", "")
     chart = drawn.curve_chart(
         named_lines,
         shown_names,
-        f"{metric} {arrow}".strip(),
+        with_arrow(metric, lines[0].direction),
         logarithmic=logarithmic,
         dark=is_dark(),
     )
@@ -198,4 +194,4 @@ def _about(board: OpenBoard, table: Table[Row], tables_of_task: Sequence[Table[B
     page.show(claim_parts(board, table.task, in_app))
     page.show(coverage_parts(table.task, tables_of_task))
     with st.expander("Cards"):
-        page.draw("cards", cards=cards(table))
+        page.draw("cards", cards=cards(table).items())

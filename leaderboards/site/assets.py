@@ -11,11 +11,10 @@ from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 
-import altair
 import vl_convert
 
 from leaderboards.markup import markup
-from leaderboards.views.charts import ON_DARK
+from leaderboards.views.charts import ON_DARK, VEGA_LITE
 from reproduce.plotting.style import PALETTE
 
 OWN = Path(__file__).resolve().parent
@@ -61,8 +60,8 @@ def _sorting() -> str:
 
 
 def _drawing() -> str:
-    """Vega, Vega-Lite and Vega-Embed of the version that Altair writes for."""
-    version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    """Vega, Vega-Lite and Vega-Embed of the version that charts are written for."""
+    version = VEGA_LITE.rpartition(".")[0]
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
     return f"(() => {{\n{bundle}\n}})();\n"
 

@@ -9,7 +9,7 @@ import yaml
 from core.escaping import latex
 from core.files import ROOT
 from leaderboards.contents import Row
-from leaderboards.render import ARROWS, count, number, rank
+from leaderboards.render import count, number, rank, with_arrow
 from leaderboards.site.tasks import Shown
 from leaderboards.views.sentences import notes
 from leaderboards.views.tables import unique_names
@@ -43,13 +43,10 @@ def bibtex(digest: str, year: str, name: str = "", title: str = "") -> bytes:
     return f"% board {digest}\n@misc{{{key},\n{body}\n}}\n".encode()
 
 
-def table(shown: Shown, digest: str) -> bytes:
+def table(placed: Shown, digest: str) -> bytes:
     """A table of a task for a paper; it needs no package."""
-    ranked_table = shown.table
-    rows, score = (
-        ranked_table.rows,
-        f"{ranked_table.metric} {ARROWS.get(ranked_table.rows[0].direction or '', '')}".strip(),
-    )
+    ranked_table, rows = placed.table, placed.table.rows
+    score = with_arrow(ranked_table.metric, rows[0].direction)
     head = [latex(score if word == "score" else word) for word in HEAD]
     cells = [_line(name, row) for name, row in zip(unique_names(rows), rows, strict=True)]
     caption = f"{ranked_table.place}. {notes(rows)[0]} Board {digest[:HASH]}."

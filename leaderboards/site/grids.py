@@ -37,14 +37,14 @@ class Column(NamedTuple):
 class Grid(NamedTuple):
     """A table with the words for whoever does not see it."""
 
-    words: str
+    alt_text: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
 def grid(
     lines: Sequence[Mapping[str, Any]],
-    words: str,
+    alt_text: str,
     first: Sequence[str] = (),
     titles: Mapping[str, str] | None = None,
     hrefs: Mapping[str, Sequence[str]] | None = None,
@@ -56,25 +56,20 @@ def grid(
         titles: of columns that have another than their name.
         hrefs: where the texts of a column lead to, line by line; "" where to nothing.
     """
-    names = columns(lines, first)
-    shown_columns = tuple(
-        Column(
-            name,
-            (titles or {}).get(name, name),
-            name == "rank" or any(_is_number(line.get(name)) for line in lines),
-            bool(first) and name not in first,
-        )
-        for name in names
-    )
-    leads = {name: iter(addresses) for name, addresses in (hrefs or {}).items()}
-    rows = tuple(
-        tuple(
-            _cell(column, line.get(column.name), next(leads.get(column.name, iter(())), ""))
-            for column in shown_columns
-        )
-        for line in lines
-    )
-    return Grid(words, shown_columns, rows)
+    titles, hrefs = titles or {}, hrefs or {}
+    shown_columns = []
+    for name in columns(lines, first):
+        is_number = name == "rank" or any(_is_number(line.get(name)) for line in lines)
+        is_folded = bool(first) and name not in first
+        shown_columns.append(Column(name, titles.get(name, name), is_number, is_folded))
+    rows = []
+    for place, line in enumerate(lines):
+        cells = []
+        for column in shown_columns:
+            href = hrefs[column.name][place] if column.name in hrefs else ""
+            cells.append(_cell(column, line.get(column.name), href))
+        rows.append(tuple(cells))
+    return Grid(alt_text, tuple(shown_columns), tuple(rows))
 
 
 def _is_number(value: object) -> bool:

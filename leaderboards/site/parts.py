@@ -23,7 +23,7 @@ class Chart(NamedTuple):
     """A chart as it stands in a page: Vega-Lite as JSON, and words for whoever does not see it."""
 
     title: str
-    words: str
+    alt_text: str
     spec: Markup
 
 
@@ -110,9 +110,9 @@ def table(
     )
 
 
-def chart(title: str, words: str, spec: Spec) -> Chart:
+def chart(title: str, alt_text: str, spec: Spec) -> Chart:
     """A chart as wide as its page."""
-    return Chart(title, words, Markup(script(spec | FIT)))
+    return Chart(title, alt_text, Markup(script(spec | FIT)))
 
 
 def badge(place: str, name: str, label: str) -> Markup:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from core.progress import Report, silent
 from leaderboards.contents import KeptBoard, Row
@@ -41,10 +43,12 @@ class Site:
     @cached_property
     def tasks(self) -> list[Task]:
         """Every task that the board has, or that a planned cell of the overview leads to."""
-        groups = self.overview.matrix.groups
-        cells = (cell for _, lines in groups for line in lines for cell in line.cells if cell)
-        names = (dict(cell.link.query)["task"] for cell in cells)
-        return [task_of(self.board, name) for name in sorted({*self.board.tasks(), *names})]
+        names = set(self.board.tasks())
+        for _, lines in self.overview.matrix.groups:
+            for cell in chain.from_iterable(line.cells for line in lines):
+                if cell is not None:
+                    names.add(dict(cell.link.query)["task"])
+        return [task_of(self.board, name) for name in sorted(names)]
 
     @cached_property
     def models(self) -> dict[str, str]:
@@ -53,13 +57,12 @@ class Site:
         return {line.model: line.label for line in lines} | modelled.models(self.board)
 
     @cached_property
-    def records(self) -> list[tuple[str, str]]:
+    def records(self) -> list[tuple[Any, ...]]:
         """Run id and origin of every record."""
-        return [
-            (run_id, origin)
-            for task in self.board.tasks()
-            for run_id, origin in self.board.distinct("records", task, "run_id", "origin")
-        ]
+        names: list[tuple[Any, ...]] = []
+        for task in self.board.tasks():
+            names += self.board.distinct("records", task, "run_id", "origin")
+        return names
 
     def own(self, report: Report = silent) -> Iterator[File]:
         """Every file but those that the sites of all boards share."""
@@ -118,7 +121,7 @@ class Site:
     def _citations(self, year: str) -> Iterator[File]:
         yield "CITATION.cff", citation.cff(self.digest)
         yield "board.bib", citation.bibtex(self.digest, year)
-        for placed in (placed for task in self.tasks for placed in task.tables):
+        for placed in chain.from_iterable(task.tables for task in self.tasks):
             name = placed.name.partition("/")[2]
             yield f"{placed.name}.tex", citation.table(placed, self.digest)
             yield f"{placed.name}.bib", citation.bibtex(self.digest, year, name, placed.table.place)

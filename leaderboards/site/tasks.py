@@ -9,12 +9,12 @@ from itertools import groupby
 from markupsafe import Markup
 
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import ARROWS, task_label
+from leaderboards.render import task_label, with_arrow
 from leaderboards.site.addresses import badge, from_page, relative, table_anchor, task_page
 from leaderboards.site.parts import Chart, Page, chart, fill, table, written
 from leaderboards.site.parts import badge as shown_badge
 from leaderboards.views import curves as drawn
-from leaderboards.views.dots import dots_spec
+from leaderboards.views.dots import dots as dots_chart
 from leaderboards.views.links import slug, to_model
 from leaderboards.views.parts import Filled, Grid, Text
 from leaderboards.views.sentences import notes, scale_note, summary
@@ -71,16 +71,10 @@ def task_of(board: OpenBoard, name: str) -> Task:
 def _anchored(ranked_tables: Iterable[Table[Row]]) -> Iterator[Shown]:
     taken: set[str] = set()
     for ranked_table in ranked_tables:
-        anchor = table_anchor(
-            ranked_table.preset,
-            ranked_table.variant,
-            "" if ranked_table.rows[0].headline else ranked_table.metric,
-        )
-        anchor = (
-            table_anchor(ranked_table.preset, ranked_table.variant, ranked_table.metric)
-            if anchor in taken
-            else anchor
-        )
+        preset, variant = ranked_table.preset, ranked_table.variant
+        anchor = table_anchor(preset, variant)
+        if anchor in taken or not ranked_table.rows[0].headline:
+            anchor = table_anchor(preset, variant, ranked_table.metric)
         taken.add(anchor)
         yield Shown(ranked_table, anchor)
 
@@ -96,13 +90,14 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
         nothing = Text(title=label, lead="Nothing is measured yet.")
         return Page(place, label, tuple(written(place, [nothing])))
     first = task.tables[0].table
-    anchors = {placed_table.anchor for placed_table in task.tables}
-    also = [
-        placed_table for placed_table in _anchored(linked) if placed_table.anchor not in anchors
-    ]
+    anchors = {placed.anchor for placed in task.tables}
+    also = [placed for placed in _anchored(linked) if placed.anchor not in anchors]
     below = [*claim_parts(board, task.name, from_page(place))]
     below += coverage_parts(task.name, task.briefs)
-    below.append(Filled("cards", {"cards": _cards(task)}))
+    card_by_name: dict[str, Mapping[str, object]] = {}
+    for placed in task.tables:
+        card_by_name |= cards(placed.table)
+    below.append(Filled("cards", {"cards": card_by_name.items()}))
     scale = scale_note(first.rows, task.briefs)
     parts = [
         *written(place, [Text((scale,) if scale else (), title=label)]),
@@ -120,12 +115,6 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
         shown_badge(place, badge("tasks", task.name), label),
     ]
     return Page(place, label, tuple(parts))
-
-
-def _cards(task: Task) -> list[tuple[str, Mapping[str, object]]]:
-    return list(
-        {name: card for placed in task.tables for name, card in cards(placed.table)}.items()
-    )
 
 
 def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
@@ -150,9 +139,9 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
         dots = chart(
             ranked_table.place,
             f"The scores of {ranked_table.place} as dots",
-            dots_spec(ranked_table.rows),
+            dots_chart(ranked_table.rows),
         )
-    arrow = ARROWS.get(ranked_table.rows[0].direction or "", "")
+    score = with_arrow(ranked_table.metric, ranked_table.rows[0].direction)
     model_links = []
     for row in ranked_table.rows:
         has_page = row.kind == "measured"
@@ -160,7 +149,7 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
     return table(
         place,
         part,
-        titles={"score": f"{ranked_table.metric} {arrow}".strip()},
+        titles={"score": score},
         hrefs={"model": model_links},
         chart=dots,
         texts=notes(ranked_table.rows),
@@ -210,9 +199,9 @@ def _curve(ranked_table: Table[Row], lines: Sequence[drawn.Line], metric: str, k
         of_metric = [line for line in of_metric if drawn.origin(line) in wanted]
     named_lines = drawn.named(of_metric)
     best = [row.model for row in ranked_table.rows if row.kind == "reference"][:2]
-    title = f"{metric} {ARROWS.get(of_metric[0].direction or '', '')}".strip()
+    title = with_arrow(metric, of_metric[0].direction)
     shown_names = drawn.at_first(named_lines, best)
-    spec = drawn.curve_spec(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
+    spec = drawn.curve_chart(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
     return chart(title, f"Curves of {metric} on {ranked_table.place}", spec)
 
 

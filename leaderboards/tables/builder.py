@@ -142,7 +142,7 @@ def _build(
             if len(table):
                 staged.put(f"{section}/{task}", table)
         rows = tables["rows"]
-        in_summary = pc.and_(rows["headline"], pc.not_equal(rows["group"], ""))  # as is_in_summary
+        in_summary = pc.and_(rows["headline"], pc.not_equal(rows["group"], ""))
         summaries[task] = rows.filter(in_summary)
     if last is not None and not changed:
         return
@@ -223,7 +223,7 @@ def _tasks_verified_again(statuses: VerificationStatuses, index: Index) -> set[s
     now = statuses.by_task()
     before = json.loads(index.note(CHECKED) or "{}")
     index.note(CHECKED, json.dumps(now))
-    return {task for task in now.keys() | before.keys() if now.get(task) != before.get(task)}
+    return {task for task, _ in now.items() ^ before.items()}
 
 
 def _changed_claims(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bench.records.numbers import by_data_seed, kind_of, over_seeds
+from bench.records.schema import RunRecord
 from core.statistics import mean_interval
 from leaderboards.tables.grouping import Entry, Setting
 from leaderboards.tables.lines import Line, Row
@@ -26,24 +27,23 @@ def lines_of(setting: Setting) -> list[Line]:
     lines = []
     for name in sorted({name for record in finished for name in record.curves}):
         records = [record for record in finished if name in record.curves]
-        y_by_run_by_x: dict[float, dict[str, float]] = defaultdict(dict)
+        # The records that have a point at each x, with their y; they have no items of it.
+        points: dict[float, tuple[list[RunRecord], list[float]]] = defaultdict(lambda: ([], []))
         for record in records:
             curve = record.curves[name]
             for x, y in zip(curve.x, curve.y, strict=True):
-                y_by_run_by_x[x][record.run_id] = y
-        if not y_by_run_by_x:
+                points[x][0].append(record)
+                points[x][1].append(y)
+        if not points:
             continue
-        places = sorted(y_by_run_by_x)
+        places = sorted(points)
         means = []
         kind = kind_of(setting.first.task, name)
         several_data_seeds = len(by_data_seed(records)) > 1
         for x in places:
-            # Some of the runs have this point; their records have no items of it.
-            y_by_run = y_by_run_by_x[x]
-            having = [record for record in records if record.run_id in y_by_run]
-            values = [y_by_run[record.run_id] for record in having]
+            records_there, values = points[x]
             if several_data_seeds:
-                means.append(over_seeds(having, values, name, curve=True))
+                means.append(over_seeds(records_there, values, name, curve=True))
             else:  # the same, without a look at the records for each of thousands of points
                 means.append(mean_interval(values, kind))
         lines.append(
@@ -118,20 +118,19 @@ def lines_by_size(points: Iterable[SizedRow], made_from_hash: str) -> list[Line]
         points_by_curve[row.metric, entry.first.label, entry.first.model].append((entry, row))
     lines = []
     for _, candidates in sorted(points_by_curve.items()):
-        row_by_size: dict[int, Row] = {}
-        entry_by_size: dict[int, Entry] = {}
-        for entry, row in sorted(candidates, key=lambda point: _choice(point[0])):
-            size = entry.first.size or 0
-            row_by_size.setdefault(size, row)
-            entry_by_size.setdefault(size, entry)
-        sizes = sorted(row_by_size)
-        rows = [row_by_size[size] for size in sizes]
-        smallest = entry_by_size[sizes[0]]
+        point_by_size: dict[int, SizedRow] = {}
+        for entry, row in sorted(candidates, key=_as_chosen):
+            point_by_size.setdefault(entry.first.size or 0, (entry, row))
+        sizes = sorted(point_by_size)
+        rows = [point_by_size[size][1] for size in sizes]
+        smallest = point_by_size[sizes[0]][0]
         size_name = smallest.first.size_name or ""
+        settings = [word for word in smallest.variant.split(", ") if word]
+        others = [word for word in settings if not word.startswith(f"{size_name}=")]
         lines.append(
             replace(
                 _blank_line(smallest),
-                variant=_without(smallest.variant, size_name),
+                variant=", ".join(others),
                 group=smallest.line_group,
                 setting="",
                 metric=rows[0].metric,
@@ -149,9 +148,6 @@ def lines_by_size(points: Iterable[SizedRow], made_from_hash: str) -> list[Line]
     return lines
 
 
-def _choice(entry: Entry) -> tuple[bool, float, str]:
+def _as_chosen(point: SizedRow) -> tuple[bool, float, str]:
+    entry = point[0]
     return entry.first.role != "final", entry.validation_loss(), entry.first.identity
-
-
-def _without(variant: str, name: str) -> str:
-    return ", ".join(p for p in variant.split(", ") if p and not p.startswith(f"{name}="))

@@ -155,7 +155,15 @@ def arrange(summaries: Iterable[RecordSummary]) -> list[Entry]:
     """
     shown_runs = one_of_each(summary for summary in summaries if summary.role not in OFF_THE_BOARD)
     rows = _rows_of(shown_runs)
-    lengths = _lengths(shown_runs, rows)
+    # How long the models of each group, and of each curve by training size, were trained. Those
+    # trained longer than others are not ranked with them, and what needs no training stands beside
+    # each.
+    lengths: dict[str, set[int]] = defaultdict(set)
+    for summary in shown_runs:
+        if not summary.is_reference:
+            first = rows[summary.identity]
+            lengths[first.group].add(summary.steps)
+            lengths[first.line_group].add(summary.steps)
     by_identity: dict[tuple[str, str], list[RecordSummary]] = defaultdict(list)
     line_groups: dict[str, str] = {}
     for summary in shown_runs:
@@ -179,18 +187,21 @@ def arrange(summaries: Iterable[RecordSummary]) -> list[Entry]:
     groups = {group: same[0] for (group, _), same in sorted(by_identity.items())}
     variants = _variants(groups)
     names = _setting_names(by_identity)
-    searched = {_model_of(key, same) for key, same in by_identity.items() if _is_searched(same)}
-    entries = [
-        Entry(
+    searched = {key: any(s.searched for s in same) for key, same in by_identity.items()}
+    searched_models = {_model_of(key, by_identity[key]) for key in by_identity if searched[key]}
+    entries = []
+    for key, same in by_identity.items():
+        group = key[0]
+        names_a_search = not searched[key] and _model_of(key, same) in searched_models
+        entry = Entry(
             tuple(same),
             names[key],
-            variants[key[0]],
-            key[0],
-            line_groups[key[0]],
-            searched_elsewhere=not _is_searched(same) and _model_of(key, same) in searched,
+            variants[group],
+            group,
+            line_groups[group],
+            searched_elsewhere=names_a_search,
         )
-        for key, same in by_identity.items()
-    ]
+        entries.append(entry)
     return _with_notes(sorted(entries, key=_order))
 
 
@@ -203,8 +214,12 @@ def _with_notes(entries: Sequence[Entry]) -> list[Entry]:
             by_results[entry.group, result].append(entry)
     noted = []
     for entry in entries:
-        alike = [other for result in _results(entry) for other in by_results[entry.group, result]]
-        names = dict.fromkeys(_called(other) for other in alike if other is not entry)
+        names: dict[str, None] = {}
+        for result in _results(entry):
+            for other in by_results[entry.group, result]:
+                if other is not entry:
+                    label = other.first.label
+                    names[f"{label} ({other.name})" if other.name else label] = None
         notes = [missing_seeds((summary.data_seed, summary.seed) for summary in entry.summaries)]
         notes += [f"equal results to {', '.join(names)}"] if names else []
         noted.append(replace(entry, notes=tuple(filter(None, notes))))
@@ -218,16 +233,6 @@ def _results(entry: Entry) -> set[str]:
         if summary.weights and summary.outcome == "ok":
             results |= {summary.weights, f"{summary.seed} {summary.numbers}"}
     return results
-
-
-def _called(entry: Entry) -> str:
-    """What an entry is called in a note."""
-    name = entry.first.label
-    return f"{name} ({entry.name})" if entry.name else name
-
-
-def _is_searched(summaries: Iterable[RecordSummary]) -> bool:
-    return any(summary.searched for summary in summaries)
 
 
 def _model_of(key: tuple[str, str], summaries: Sequence[RecordSummary]) -> tuple[str, str, str]:
@@ -249,10 +254,11 @@ def one_of_each(summaries: Iterable[RecordSummary]) -> list[RecordSummary]:
     )
     first: dict[tuple[str, int], RecordSummary] = {}
     chosen = []
-    for one in ordered:
-        other = first.setdefault((one.identity, one.seed), one)
-        if other.own_identity == one.own_identity:  # two of one identity are not for this to judge
-            chosen.append(one)
+    for summary in ordered:
+        other = first.setdefault((summary.identity, summary.seed), summary)
+        # Two of one identity are not for this to judge.
+        if other.own_identity == summary.own_identity:
+            chosen.append(summary)
     return sorted(chosen, key=lambda summary: summary.run_id)
 
 
@@ -268,23 +274,8 @@ def _rows_of(summaries: Sequence[RecordSummary]) -> dict[str, RecordSummary]:
         seeds = {summary.data_seed for summary in family.values()}
         first = min(family.values(), key=lambda summary: summary.data_seed)
         joined = len(seeds) == len(family)
-        rows |= {identity: first if joined else own for identity, own in family.items()}
+        rows |= dict.fromkeys(family, first) if joined else family
     return rows
-
-
-def _lengths(
-    summaries: Iterable[RecordSummary], rows: Mapping[str, RecordSummary]
-) -> dict[str, set[int]]:
-    """How long the models of each group, and of each curve by training size, were trained. Those
-    trained longer than others are not ranked with them, and what needs no training stands beside
-    each."""
-    lengths: dict[str, set[int]] = defaultdict(set)
-    for summary in summaries:
-        if not summary.is_reference:
-            first = rows[summary.identity]
-            for group in (first.group, first.line_group):
-                lengths[group].add(summary.steps)
-    return lengths
 
 
 def _order(entry: Entry) -> tuple[Any, ...]:
@@ -342,10 +333,10 @@ def _where_shared(texts: Sequence[str], additions: Sequence[str]) -> list[str]:
     together: dict[str, set[str]] = defaultdict(set)
     for text, addition in zip(texts, additions, strict=True):
         together[text].add(addition)
-    return [
-        _join(text, addition) if len(together[text]) > 1 else text
-        for text, addition in zip(texts, additions, strict=True)
-    ]
+    told_apart = []
+    for text, addition in zip(texts, additions, strict=True):
+        told_apart.append(_join(text, addition) if len(together[text]) > 1 else text)
+    return told_apart
 
 
 def _join(*parts: str) -> str:
@@ -368,8 +359,13 @@ def _setting_names(
 
 
 def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    keys = dict.fromkeys(key for flat in settings for key in flat)
-    return [key for key in keys if len({repr(flat.get(key)) for flat in settings}) > 1]
+    values: dict[str, set[str]] = {}
+    for flat in settings:
+        for key in flat:
+            values.setdefault(key, set())
+    for key, different in values.items():
+        different.update(repr(flat.get(key)) for flat in settings)
+    return [key for key, different in values.items() if len(different) > 1]
 
 
 def _describe(settings: Mapping[str, Any], keys: Sequence[str]) -> str:

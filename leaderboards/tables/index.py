@@ -130,17 +130,14 @@ class Index:
         """The tasks of all records."""
         return [task for (task,) in self._database.execute("SELECT DISTINCT task FROM files")]
 
-    def count(self) -> int:
-        """How many records the board has."""
-        (count,) = self._database.execute("SELECT count(*) FROM files WHERE shown").fetchone()
-        return int(count)
-
     def contents(self, run_ids: Iterable[str]) -> set[str]:
         """The content hashes of the records of some names, of those too that no board shows."""
         place = _FIELDS.index("content")
         query = f"SELECT json_extract(summary, '$[{place}]') FROM files WHERE run_id = ?"
-        rows_by_name = (self._database.execute(query, (run_id,)) for run_id in run_ids)
-        return {str(content) for rows in rows_by_name for (content,) in rows}
+        contents: set[str] = set()
+        for run_id in run_ids:
+            contents.update(str(row[0]) for row in self._database.execute(query, (run_id,)))
+        return contents
 
     def summaries(self, task: str) -> Iterator[RecordSummary]:
         """The summaries of the records of a task; of equal run ids that of the first folder, and

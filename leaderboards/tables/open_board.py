@@ -14,7 +14,6 @@ import dataclasses
 import hashlib
 import time
 from collections.abc import Collection
-from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,10 +135,8 @@ class OpenBoard:
     def summaries(self) -> dict[str, pa.Table]:
         """The columns of the summary, by task."""
         table = self.table("summary")
-        ends = dict(enumerate(table["task"].to_pylist()))
-        last = {task: number for number, task in ends.items()}
-        first = {task: number for number, task in reversed(ends.items())}
-        return {task: table.slice(first[task], last[task] - first[task] + 1) for task in first}
+        tasks = dict.fromkeys(table["task"].to_pylist())
+        return {task: table.filter(pc.equal(table["task"], task)) for task in tasks}
 
     def parts(self, task: str) -> dict[str, Part]:
         """The files of a task; under no name, those of all tasks."""
@@ -177,11 +174,12 @@ class OpenBoard:
     def whole(self) -> Board:
         """Everything at once, as boards that fit into memory may be read."""
         self.check()
-        each = [self.of_task(task) for task in ["", *self._manifest.tasks()]]
-        sections = (field.name for field in dataclasses.fields(Board))
-        return Board(
-            *(tuple(x for board in each for x in getattr(board, name)) for name in sections)
-        )
+        sections: list[list[Any]] = [[] for _ in dataclasses.fields(Board)]
+        for task in ["", *self._manifest.tasks()]:
+            board = self.of_task(task)
+            for section, lines in zip(sections, vars(board).values(), strict=True):
+                section += lines
+        return Board(*map(tuple, sections))
 
     def _lines(self, kind: type[Item], name: str, where: dict[str, Any]) -> list[Item]:
         table = self._table(name, where)
@@ -277,7 +275,13 @@ class KeptBoard(OpenBoard):
         table = self._tables[name]
         if table is not None and where:
             # A mask is made at once: an expression starts threads, however small the table.
-            table = table.filter(reduce(pc.and_, (_mask(table[key], where[key]) for key in where)))
+            for key, value in where.items():
+                column, (_, test, wanted) = table[key], _condition(key, value)
+                if test == "==":
+                    table = table.filter(pc.fill_null(pc.equal(column, wanted), False))
+                else:
+                    values = pa.array(wanted, column.type)
+                    table = table.filter(pc.is_in(column, value_set=values))
         return table if table is None or columns is None else table.select(columns)
 
 
@@ -294,13 +298,6 @@ def read_board(path: Path) -> Board:
 def _condition(column: str, value: Any) -> tuple[str, str, Any]:
     several = isinstance(value, Collection) and not isinstance(value, str)
     return column, "in" if several else "==", list(value) if several else value
-
-
-def _mask(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
-    _, kind, wanted = _condition("", value)
-    if kind == "==":
-        return pc.fill_null(pc.equal(column, wanted), False)
-    return pc.is_in(column, value_set=pa.array(wanted, column.type))
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from leaderboards.tables.lines import Line, Row
-from reproduce.published.numbers import Number, PublishedFile
+from reproduce.published.numbers import PublishedFile
 
 PRESET = "paper"
 
@@ -19,57 +19,57 @@ class MeasuredTable(NamedTuple):
     settings: Mapping[str, Any]
 
 
+class Series(NamedTuple):
+    """The numbers of one model by one metric: size, value and error of reading of each."""
+
+    metric: str
+    label: str
+    points: list[tuple[int, float, float | None]]
+
+
 def rows(files: Iterable[PublishedFile], tables: Sequence[MeasuredTable] = ()) -> Iterator[Row]:
     """One row for each published number, best first, never with a rank. It stands in every measured
     table whose task is set as it was; where there is none, in a table of its own."""
-    unsorted_rows = [row for file in files for row in _rows(file, tables)]
-    unsorted_rows.sort(key=lambda row: (row.task, row.metric, row.variant, *_best_first(row)))
-    return iter(unsorted_rows)
+    all_rows: list[Row] = []
+    for file in files:
+        for series in _series(file):
+            for size, value, error in series.points:
+                settings = {file.size.name: size, **file.settings}
+                variants = []
+                for table in tables:
+                    if table.task == file.task and settings.items() <= table.settings.items():
+                        variants.append(table.variant)
+                for variant in variants or [_in_words(settings)]:
+                    all_rows.append(_row(file, series, variant, value, error))
+    return iter(sorted(all_rows, key=_best_first))
 
 
-def _best_first(row: Row) -> tuple[float, str, str]:
+def _best_first(row: Row) -> tuple[str, str, str, float, str, str]:
     assert row.mean is not None
-    return -row.mean if row.direction == "maximise" else row.mean, row.label, row.source
+    score = -row.mean if row.direction == "maximise" else row.mean
+    return row.task, row.metric, row.variant, score, row.label, row.source
 
 
-def _rows(file: PublishedFile, tables: Sequence[MeasuredTable]) -> Iterator[Row]:
-    for metric, label, values in _series(file):
-        for size, raw in zip(file.size.values, values, strict=True):
-            value, error = file.read(raw)
-            if value is None:
-                continue
-            settings = {file.size.name: size, **file.settings}
-            for variant in _tables_of(file.task, settings, tables):
-                yield _row(file, metric, label, variant, value, error)
-
-
-def _tables_of(
-    task: str, settings: Mapping[str, object], tables: Sequence[MeasuredTable]
-) -> list[str]:
-    measured = [
-        table.variant
-        for table in tables
-        if table.task == task and settings.items() <= table.settings.items()
-    ]
-    return measured or [", ".join(f"{key}={value}" for key, value in settings.items())]
+def _in_words(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
 def _row(
-    file: PublishedFile, metric: str, label: str, variant: str, value: float, error: float | None
+    file: PublishedFile, series: Series, variant: str, value: float, error: float | None
 ) -> Row:
     return Row(
         task=file.task,
         preset=PRESET,
         variant=variant,
         group="",
-        model=file.models.get(label, ""),
-        label=label,
+        model=file.models.get(series.label, ""),
+        label=series.label,
         setting="",
-        kind=_kind(file, error),
+        kind=_kind(error),
         source=file.short,
-        metric=metric,
-        direction=file.metrics[metric].direction,
-        unit=file.metrics[metric].unit,
+        metric=series.metric,
+        direction=file.metrics[series.metric].direction,
+        unit=file.metrics[series.metric].unit,
         headline=False,
         mean=value,
         reading_error=error,
@@ -80,45 +80,49 @@ def _row(
 def lines(files: Iterable[PublishedFile]) -> Iterator[Line]:
     """One curve by training size for each label and metric that has at least two numbers."""
     for file in files:
-        for metric, label, values in _series(file):
-            points = [
-                (float(size), value, error)
-                for size, raw in zip(file.size.values, values, strict=True)
-                for value, error in [file.read(raw)]
-                if value is not None
-            ]
-            if len(points) < 2:
+        for series in _series(file):
+            if len(series.points) < 2:
                 continue
+            low: list[float | None] = []
+            high: list[float | None] = []
+            for _, value, error in series.points:
+                low.append(None if error is None else value - error)
+                high.append(None if error is None else value + error)
             yield Line(
                 task=file.task,
                 preset=PRESET,
-                variant=", ".join(f"{key}={value}" for key, value in file.settings.items()),
+                variant=_in_words(file.settings),
                 group="",
-                model=file.models.get(label, ""),
-                label=label,
+                model=file.models.get(series.label, ""),
+                label=series.label,
                 setting="",
-                kind=_kind(file, file.reading_error),
+                kind=_kind(file.reading_error),
                 source=file.short,
-                metric=metric,
-                direction=file.metrics[metric].direction,
+                metric=series.metric,
+                direction=file.metrics[series.metric].direction,
                 abscissa=file.size.name,
                 by_size=True,
                 note=file.note,
                 seeds=None,
-                x=tuple(x for x, _, _ in points),
-                y=tuple(y for _, y, _ in points),
-                y_low=tuple(None if e is None else y - e for _, y, e in points),
-                y_high=tuple(None if e is None else y + e for _, y, e in points),
+                x=tuple(float(size) for size, _, _ in series.points),
+                y=tuple(value for _, value, _ in series.points),
+                y_low=tuple(low),
+                y_high=tuple(high),
             )
 
 
-def _kind(file: PublishedFile, error: float | None) -> str:
+def _kind(error: float | None) -> str:
     return f"published (digitised ±{error:g})" if error else "published (printed)"
 
 
-def _series(file: PublishedFile) -> Iterator[tuple[str, str, list[Number]]]:
+def _series(file: PublishedFile) -> Iterator[Series]:
     for metric, table in file.metrics.items():
-        for label, values in table.values.items():
-            yield metric, label, values
-        for label, level in table.lines.items():
-            yield metric, label, [level] * len(file.size.values)
+        levels = {label: [level] * len(file.size.values) for label, level in table.lines.items()}
+        for numbers in (table.values, levels):
+            for label, values in numbers.items():
+                points = []
+                for size, number in zip(file.size.values, values, strict=True):
+                    value, error = file.read(number)
+                    if value is not None:
+                        points.append((size, value, error))
+                yield Series(metric, label, points)

@@ -97,26 +97,26 @@ def replications(entry: Entry, beside: Entry) -> list[Replication]:
     summary_by_run = {(summary.identity, summary.seed): summary for summary in entry.summaries}
     values = [s.value for s in entry.summaries if s.outcome == "ok" and s.value is not None]
     explained = one_more(values, kind_of(entry.first.task, entry.first.metric))
-    return [
-        _pair(entry, summary_by_run[other.identity, other.seed], other, explained)
-        for other in beside.summaries
-        if (other.identity, other.seed) in summary_by_run
-    ]
+    pairs = []
+    for other in beside.summaries:
+        if summary := summary_by_run.get((other.identity, other.seed)):
+            pairs.append(_pair(entry, summary, other, explained))
+    return pairs
 
 
 def verified_again(entries: Iterable[Entry], statuses: VerificationStatuses) -> list[Replication]:
     """What ``leaderboards.verify`` found where it made runs of these entries again, whether they
     passed or not; a record that stands in several tables counts in the first."""
-    homes: dict[str, tuple[Entry, RecordSummary]] = {}
+    seen: set[str] = set()
+    again = []
     for entry in entries:
         for summary in entry.summaries:
-            homes.setdefault(summary.content, (entry, summary))
-    return [
-        _checked(entry, summary, check)
-        for entry, summary in homes.values()
-        for check in statuses.about(summary).checks
-        if check.level == "re-run" and check.made
-    ]
+            checks = [] if summary.content in seen else statuses.about(summary).checks
+            seen.add(summary.content)
+            for check in checks:
+                if check.level == "re-run" and check.made:
+                    again.append(_checked(entry, summary, check))
+    return again
 
 
 def _checked(entry: Entry, summary: RecordSummary, check: Check) -> Replication:
@@ -230,25 +230,22 @@ def together(lines: Sequence[Replication]) -> Replicated:
         by_machine[line.other_machine].append(line)
     names = {line.machine for line in lines} | set(by_machine)
     # A machine whose system nobody has told is any of the same processor.
-    machines = [n for n in names if not any(other.startswith(f"{n}, ") for other in names)]
+    different = [n for n in names if not any(other.startswith(f"{n}, ") for other in names)]
+    machines = []
+    for name, runs in sorted(by_machine.items()):
+        differences = [run.difference for run in runs if run.difference is not None]
+        machine = OneMachine(
+            name=name,
+            runs=len(runs),
+            same=sum(run.same_numbers for run in runs),
+            mean_difference=mean_of(differences) if differences else None,
+            largest_difference=max(map(abs, differences), default=None),
+        )
+        machines.append(machine)
     return Replicated(
-        machines=len(machines),
+        machines=len(different),
         runs=len(lines),
         confirmed=sum(line.same_numbers for line in lines),
         outside=sum(line.outside is True for line in lines),
-        each=tuple(
-            _one_machine(name, lines_of_machine)
-            for name, lines_of_machine in sorted(by_machine.items())
-        ),
-    )
-
-
-def _one_machine(name: str, lines: Sequence[Replication]) -> OneMachine:
-    differences = [line.difference for line in lines if line.difference is not None]
-    return OneMachine(
-        name=name,
-        runs=len(lines),
-        same=sum(line.same_numbers for line in lines),
-        mean_difference=mean_of(differences) if differences else None,
-        largest_difference=max(map(abs, differences), default=None),
+        each=tuple(machines),
     )

@@ -50,17 +50,20 @@ def rows_of(
                 by_metric[metric].append(_row(setting, metric, directions))
     rows = []
     for metric in sorted(by_metric, key=lambda name: (not by_metric[name][0].headline, name)):
-        rows += _in_order(with_ranks(by_metric[metric]))
+        rows += _best_first(with_ranks(by_metric[metric]))
     return rows
 
 
-def _in_order(rows: Sequence[Row]) -> list[Row]:
+def _best_first(rows: Sequence[Row]) -> list[Row]:
     """Best first; below stand rows that are not fair, and below these what was submitted and nobody
     has run again, where other rows are ranked, or verified."""
     some_verified, ranked = _some_are_verified(rows), any(row.rank_best for row in rows)
 
     def order(row: Row) -> tuple[Any, ...]:
-        return some_verified and not row.verified, ranked and not row.fair, *_best_first(row)
+        mean = row.mean if row.mean is not None else 0.0
+        score = -mean if row.direction == "maximise" else mean
+        standing = some_verified and not row.verified, ranked and not row.fair, row.mean is None
+        return *standing, score, row.label, row.setting, row.run_ids, row.kind
 
     return sorted(rows, key=order)
 
@@ -132,40 +135,26 @@ def with_ranks(rows: Sequence[Row]) -> list[Row]:
     submitted and nobody has run again has no rank beside rows that are verified.
     """
     some_verified = _some_are_verified(rows)
-    contestants = [
-        row
-        for row in rows
-        if row.kind == MEASURED
-        and row.outcome == "ok"
-        and row.direction
-        and row.fair
-        and (row.verified or not some_verified)
-        and _interval(row)
-    ]
+    contestants: list[Row] = []
+    intervals: list[Interval | None] = []
+    for row in rows:
+        may_rank = row.kind == MEASURED and row.outcome == "ok" and row.direction and row.fair
+        has_interval = row.low is not None and row.high is not None
+        if may_rank and has_interval and (row.verified or not some_verified):
+            contestants.append(row)
+            intervals.append(Interval(row.low, row.high))  # type: ignore[arg-type]
     if len(contestants) < 2:
         return list(rows)
     direction: Direction = "maximise" if contestants[0].direction == "maximise" else "minimise"
-    ranges = rank_ranges([_interval(row) for row in contestants], direction)
+    ranges = rank_ranges(intervals, direction)
     ranks = {row.made_from: rank for row, rank in zip(contestants, ranges, strict=True)}
-    return [
-        replace(row, rank_best=ranks[row.made_from].best, rank_worst=ranks[row.made_from].worst)
-        if row.made_from in ranks
-        else row
-        for row in rows
-    ]
+    ranked_rows = []
+    for row in rows:
+        if rank := ranks.get(row.made_from):
+            row = replace(row, rank_best=rank.best, rank_worst=rank.worst)
+        ranked_rows.append(row)
+    return ranked_rows
 
 
 def _some_are_verified(rows: Iterable[Row]) -> bool:
     return any(row.verified and row.kind == MEASURED for row in rows)
-
-
-def _interval(row: Row) -> Interval | None:
-    if row.low is None or row.high is None:
-        return None
-    return Interval(row.low, row.high)
-
-
-def _best_first(row: Row) -> tuple[bool, float, str, str, tuple[str, ...], str]:
-    mean = row.mean if row.mean is not None else 0.0
-    signed = -mean if row.direction == "maximise" else mean
-    return row.mean is None, signed, row.label, row.setting, row.run_ids, row.kind

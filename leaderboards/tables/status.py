@@ -3,7 +3,6 @@ was found. ``python -m leaderboards.verify`` alone writes it; it is data, and is
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from bench.records.schema import RunRecord
 from core.errors import UserError
 from core.files import ROOT, write_atomically
 from core.reading import Kind, Several, read_all
-from leaderboards.tables.summaries import SUBMITTED, RecordSummary
+from leaderboards.tables.summaries import SUBMITTED, RecordSummary, hash_of
 
 FOLDER = ROOT / "leaderboards" / "verifications"  # TASK/PRESET/RUN_ID.json
 OWN = "verifications"  # the same in a store, of records that are on no board but one's own
@@ -115,12 +114,11 @@ class Verification(_Frozen):
         """The same with one more check, in the place of an earlier one by the same machine, if that
         is about the same record of a run again or came to none."""
         same = (check.level, check.device, check.by)
-        other_checks = [
-            old
-            for old in self.checks
-            if (old.level, old.device, old.by) != same or old.made not in (None, check.made)
-        ]
-        return self.model_copy(update={"checks": [*other_checks, check]})
+        checks = []
+        for old in self.checks:
+            if (old.level, old.device, old.by) != same or old.made not in (None, check.made):
+                checks.append(old)
+        return self.model_copy(update={"checks": [*checks, check]})
 
 
 VERIFICATION = Kind(
@@ -177,9 +175,8 @@ class VerificationStatus:
     verified: bool
 
 
-REPORTED = VerificationStatus(
-    "reported", "reported", True
-)  # by this project: nobody has checked it
+# By this project: nobody has checked it.
+REPORTED = VerificationStatus("reported", "reported", True)
 
 
 @dataclass(frozen=True)
@@ -223,45 +220,37 @@ class VerificationStatuses:
         Args:
             contents: hashes of all records of these names (:meth:`names`) that there are.
         """
-        return [
-            verification
-            for sha256, verification in self.verifications.items()
-            if sha256 not in contents
-        ]
+        verifications = self.verifications.items()
+        return [verification for sha256, verification in verifications if sha256 not in contents]
 
     def of_row(self, summaries: Sequence[RecordSummary]) -> VerificationStatus:
         """The standing of a row of the board: that of its least checked seed."""
-        if not any(summary.content in self.verifications for summary in summaries):
-            return replace(REPORTED, verified=all(map(self.may_rank, summaries)))
-        verifications = [self.about(summary) for summary in summaries]
+        may_rank = all(map(self.may_rank, summaries))
+        if self.verifications.keys().isdisjoint(summary.content for summary in summaries):
+            return replace(REPORTED, verified=may_rank)
+        verifications = list(map(self.about, summaries))
         level = min((verification.level for verification in verifications), key=LEVELS.index)
-        return VerificationStatus(
-            level, _words(level, verifications), all(map(self.may_rank, summaries))
-        )
+        return VerificationStatus(level, _words(level, verifications), may_rank)
 
     def by_task(self) -> dict[str, str]:
         """Hash of all that is known of the records of each task, whose names begin with it."""
         texts: dict[str, list[str]] = defaultdict(list)
-        for verification in sorted(
-            self.verifications.values(), key=lambda v: (v.run_id, v.record_sha256)
-        ):
+        for verification in self.verifications.values():
             texts[verification.run_id.partition("-")[0]].append(verification.model_dump_json())
-        return {
-            task: hashlib.sha256("\n".join(texts_of_task).encode()).hexdigest()
-            for task, texts_of_task in texts.items()
-        }
+        return {task: hash_of(sorted(of_task)) for task, of_task in texts.items()}
 
 
 def _words(level: Level, verifications: Sequence[Verification]) -> str:
     words: str = level
+    machines = [verification.machines for verification in verifications]
     if level == "replicated":
-        words = f"replicated ×{min(verification.machines for verification in verifications)}"
-    rerun = sum(verification.machines > 0 for verification in verifications)
-    if rerun and rerun < len(verifications):
-        words += f", {rerun} of {len(verifications)} seeds re-run"
-    outside = sum(
-        any(check.is_outside for check in verification.checks) for verification in verifications
-    )
+        words = f"replicated ×{min(machines)}"
+    rerun = len(machines) - machines.count(0)
+    if 0 < rerun < len(machines):
+        words += f", {rerun} of {len(machines)} seeds re-run"
+    outside = 0
+    for verification in verifications:
+        outside += any(check.is_outside for check in verification.checks)
     return f"{words}, {outside} outside the spread" if outside else words
 
 

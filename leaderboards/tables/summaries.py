@@ -91,7 +91,7 @@ def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
     """The summary of a record as it was read."""
     canonical = settled(record)
     made_by = canonical.provenance
-    flat = dict(_flatten(canonical.config.get("tasks", {})))
+    flat = dict(flatten(canonical.config.get("tasks", {})))
     size_name, size = _training_size(flat)
     return RecordSummary(
         run_id=canonical.run_id,
@@ -128,29 +128,28 @@ def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
     )
 
 
-def _flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of a tree of settings by their dotted names."""
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
-            yield from _flatten(value, f"{prefix}.{key}" if prefix else str(key))
+            yield from flatten(value, f"{prefix}.{key}" if prefix else str(key))
     elif prefix:
         yield prefix, tree
 
 
 def _training_size(task: Mapping[str, Any]) -> tuple[str | None, int | None]:
     """Name and value of the training size: the task's integer setting called ``training_…``."""
-    sizes = [
-        (key, value)
-        for key, value in sorted(task.items())
-        if key.startswith(SIZE_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
-    ]
-    return sizes[0] if sizes else (None, None)
+    for key, value in sorted(task.items()):
+        if key.startswith(SIZE_PREFIX) and isinstance(value, int) and not isinstance(value, bool):
+            return key, value
+    return None, None
 
 
 def _setting(record: RunRecord) -> dict[str, Any]:
     config = {key: value for key, value in record.config.items() if key != "tasks"}
     made_by = record.provenance
     return {
-        **dict(_flatten(config)),
+        **dict(flatten(config)),
         "device": made_by.device_class,
         "precision": made_by.precision,
         "model code": made_by.model_code[:8],

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -109,7 +109,7 @@ class MergedTable:
         self._pack()
         table = pa.concat_tables(self._tables)
         if self._order != list(range(self._count)):
-            table = pa.concat_tables([table.slice(0, 0), *_slices(table, self._order)])
+            table = table.take(pa.array(self._order, pa.int64()))
         if self._variants:
             variants = table["variant"].to_pylist()
             for place, variant in self._variants.items():
@@ -122,15 +122,6 @@ class MergedTable:
         if self._unpacked:
             self._tables.append(table_of(self._kind, self._unpacked))
             self._unpacked = []
-
-
-def _slices(table: pa.Table, order: Sequence[int]) -> Iterator[pa.Table]:
-    """Lines in a new order: most follow each other as before, and need not be copied one by one."""
-    start = 0
-    for place, number in enumerate(order):
-        if place + 1 == len(order) or order[place + 1] != number + 1:
-            yield table.slice(order[start], place + 1 - start)
-            start = place + 1
 
 
 def tables_of_task(
@@ -181,11 +172,12 @@ class _TaskBuilder:
     def tables(self, summaries: Iterable[RecordSummary]) -> Tables:
         parts = split_by_origin(summaries, self._statuses)
         on_board = [*parts.ranked, *parts.yours, *parts.unverified]
-        known_records = {
-            _key(summary): self._previous.record_number(summary, self._statuses.of_record(summary))
-            for summary in on_board
-        }
-        self._new_records = {key for key, number in known_records.items() if number is None}
+        known_records: dict[tuple[str, str], int | None] = {}
+        for summary in on_board:
+            number = self._previous.record_number(summary, self._statuses.of_record(summary))
+            known_records[_key(summary)] = number
+            if number is None:
+                self._new_records.add(_key(summary))
         entries = [self._with_status(entry) for entry in arrange(parts.ranked)]
         yours = self._entries_beside(entries, parts.yours, REPLICATION)
         unverified = self._entries_beside(entries, parts.unverified, UNVERIFIED)
@@ -197,7 +189,12 @@ class _TaskBuilder:
         )
         self._add_rows_and_curves(entries, [yours, unverified])
         for summary in sorted(on_board, key=_key):
-            self._add_record(summary, known_records[_key(summary)])
+            known_number = known_records[_key(summary)]
+            if known_number is not None:
+                self._records.keep([known_number])
+            else:
+                line = self._record_lines.pop(_key(summary), None)
+                self._records.add([line or self._record_line(self._read_record(summary), summary)])
         self._add_published(entries)
         return {
             "rows": self._rows.table(),
@@ -227,25 +224,20 @@ class _TaskBuilder:
             group += [others[number] for others in beside if number in others]
             if has_size(entry):
                 entries_by_curve.setdefault(_curve_key(entry), []).append(entry)
-        known_curves = {
-            key: self._previous.curve_numbers(made_from(sized))
-            for key, sized in entries_by_curve.items()
-        }
+        hashes = {key: made_from(sized) for key, sized in entries_by_curve.items()}
+        new_curves = {key for key in hashes if not self._previous.curve_numbers(hashes[key])}
         new_points: dict[tuple[str, str], list[SizedRow]] = defaultdict(list)
-        for table in counted(
-            [*entries_by_group.values()], "ranking rows, averaging curves", self._report
-        ):
+        tables = list(entries_by_group.values())
+        for table in counted(tables, "ranking rows, averaging curves", self._report):
             # The points of a curve by size are rows of several tables.
-            wanted = any(not known_curves.get(_curve_key(entry), [0]) for entry in table)
+            wanted = not new_curves.isdisjoint(map(_curve_key, table))
             for entry, row in self._add_table(table, wanted):
                 new_points[_curve_key(entry)].append((entry, row))
-        for key in sorted(entries_by_curve):
-            if known_curves[key]:
-                for number in known_curves[key]:
-                    self._curves.keep([number])
+        for key in sorted(hashes):
+            if key in new_curves:
+                self._curves.add(lines_by_size(new_points[key], hashes[key]))
             else:
-                made_from_hash = made_from(entries_by_curve[key])
-                self._curves.add(lines_by_size(new_points[key], made_from_hash))
+                self._curves.keep(self._previous.curve_numbers(hashes[key]))
 
     def _add_table(self, entries: Sequence[Entry], wanted: bool) -> list[SizedRow]:
         """Add the rows and curves of one table; its points by size, if they are wanted."""
@@ -255,53 +247,39 @@ class _TaskBuilder:
         settings: dict[str, Setting] = {}
         rows: list[Row] = []
         if known_rows.keys() == entry_by_hash.keys():
-            numbers = sorted(
-                number
-                for numbers_of_setting in known_rows.values()
-                for number in numbers_of_setting
-            )
+            numbers = sorted(chain.from_iterable(known_rows.values()))
             self._rows.keep(numbers, variant)
             rows = self._previous.rows(numbers) if wanted else []
         else:
-            kept_rows = self._rows_still_valid(known_rows, entry_by_hash)
+            numbers = []  # of rows of the last build that are those of today
             for made_from_hash, entry in entry_by_hash.items():
-                if made_from_hash not in kept_rows:
+                # A setting with a run that did not end well has a row under every metric of its
+                # table, and is made anew.
+                ended_well = all(summary.outcome == "ok" for summary in entry.summaries)
+                if made_from_hash in known_rows and ended_well:
+                    numbers += known_rows[made_from_hash]
+                else:
                     settings[made_from_hash] = self._setting(entry)
-            old_rows = [row for rows in kept_rows.values() for row in rows]
+            old_rows = self._previous.rows(numbers)
             if old_rows and old_rows[0].variant != variant:
                 old_rows = [replace(row, variant=variant) for row in old_rows]
             rows = rows_of(list(settings.values()), self._directions, old_rows)
             self._rows.add(rows)
         for entry in entries:
-            if not entry.beside:
-                self._add_curves(entry, settings.get(entry.made_from))
-        points = [(entry_by_hash[row.made_from], row) for row in rows if row.outcome == "ok"]
-        return [(entry, row) for entry, row in points if wanted and has_size(entry)]
-
-    def _rows_still_valid(
-        self, known_rows: Mapping[str, list[int]], entry_by_hash: Mapping[str, Entry]
-    ) -> dict[str, list[Row]]:
-        """The rows of the last build that are those of today. A setting with a run that did not end
-        well has a row under every metric of its table, and is made anew."""
-        valid = []
-        for made_from_hash, entry in entry_by_hash.items():
-            if made_from_hash in known_rows and all(s.outcome == "ok" for s in entry.summaries):
-                valid.append(made_from_hash)
-        rows = iter(
-            self._previous.rows([n for made_from_hash in valid for n in known_rows[made_from_hash]])
-        )
-        return {
-            made_from_hash: list(islice(rows, len(known_rows[made_from_hash])))
-            for made_from_hash in valid
-        }
-
-    def _add_curves(self, entry: Entry, setting: Setting | None) -> None:
-        numbers = self._previous.curve_numbers(entry.made_from)
-        if numbers:
-            self._curves.keep(numbers, entry.variant)
-        elif setting or not self._previous.row_numbers(entry.group).get(entry.made_from):
-            # Else its rows were there before, and it has no curve.
-            self._curves.add(lines_of(setting or self._setting(entry)))
+            if entry.beside:
+                continue
+            if curve_numbers := self._previous.curve_numbers(entry.made_from):
+                self._curves.keep(curve_numbers, entry.variant)
+            elif entry.made_from in settings or entry.made_from not in known_rows:
+                # Else its rows were there before, and it has no curve.
+                setting = settings.get(entry.made_from) or self._setting(entry)
+                self._curves.add(lines_of(setting))
+        points = []
+        for row in rows if wanted else []:
+            entry = entry_by_hash[row.made_from]
+            if row.outcome == "ok" and has_size(entry):
+                points.append((entry, row))
+        return points
 
     def _setting(self, entry: Entry) -> Setting:
         """The records of an entry, under the one name that all equal code gives them."""
@@ -313,13 +291,6 @@ class _TaskBuilder:
                 self._record_lines[_key(summary)] = self._record_line(record, summary)
             records.append(settled(record))
         return Setting(entry, tuple(records))
-
-    def _add_record(self, summary: RecordSummary, known_number: int | None) -> None:
-        if known_number is not None:
-            self._records.keep([known_number])
-            return
-        line = self._record_lines.pop(_key(summary), None)
-        self._records.add([line or self._record_line(self._read_record(summary), summary)])
 
     def _record_line(self, record: RunRecord, summary: RecordSummary) -> RecordLine:
         """What the board shows of a record, and how far it was checked."""

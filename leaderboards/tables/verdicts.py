@@ -85,25 +85,24 @@ def claim_lines(files: Iterable[VerdictFile], own: Iterable[VerdictFile] = ()) -
     committed = {(file.figure, file.preset): file for file in files}
     yours = {(file.figure, file.preset): file for file in own}
     ordered = [file for _, file in sorted((committed | yours).items())]
-    before = {
-        (*place, claim.name): claim.verdict
-        for place in yours.keys() & committed.keys()
-        for claim in committed[place].claims
-    }
-    lines = [
-        ClaimLine(
-            figure=file.figure,
-            title=file.title,
-            preset=file.preset,
-            run_ids=tuple(file.records),
-            effect="" if claim.effect is None else str(claim.effect),
-            origin=YOURS if (file.figure, file.preset) in yours else COMMITTED,
-            committed=before.get((file.figure, file.preset, claim.name), ""),
-            **claim.model_dump(exclude={"effect", "frozen"}),
-        )
-        for file in ordered
-        for claim in file.claims
-    ]
+    lines = []
+    for file in ordered:
+        before: dict[str, str] = {}
+        is_own = (file.figure, file.preset) in yours
+        if is_own and (replaced := committed.get((file.figure, file.preset))):
+            before = {claim.name: claim.verdict for claim in replaced.claims}
+        for claim in file.claims:
+            line = ClaimLine(
+                figure=file.figure,
+                title=file.title,
+                preset=file.preset,
+                run_ids=tuple(file.records),
+                effect="" if claim.effect is None else str(claim.effect),
+                origin=YOURS if is_own else COMMITTED,
+                committed=before.get(claim.name, ""),
+                **claim.model_dump(exclude={"effect", "frozen"}),
+            )
+            lines.append(line)
     return corrected(lines)
 
 

@@ -34,12 +34,12 @@ def differs(record: RunRecord, repeated: RunRecord) -> str:
 
 def other_libraries(record: RunRecord, repeated: RunRecord) -> str:
     """The libraries of other versions, in words."""
-    recorded_versions, present_versions = record.provenance.libraries, repeated.provenance.libraries
-    return "; ".join(
-        f"{name} {recorded_versions.get(name)} there, {version} here"
-        for name, version in present_versions.items()
-        if recorded_versions.get(name) != version
-    )
+    differences = []
+    for name, version in repeated.provenance.libraries.items():
+        recorded = record.provenance.libraries.get(name)
+        if recorded != version:
+            differences.append(f"{name} {recorded} there, {version} here")
+    return "; ".join(differences)
 
 
 def beside_the_headline(record: RunRecord, repeated: RunRecord) -> str:
@@ -58,23 +58,23 @@ def beside_the_headline(record: RunRecord, repeated: RunRecord) -> str:
         return f"{name} is {where}"
     for name, expected in recorded_numbers.items():
         measured = present_numbers[name]
-        if len(expected) != len(measured) or not all(map(_is_rescored, expected, measured)):
+        apart = len(expected) != len(measured)
+        for value, other in zip(expected, measured, strict=False):
+            apart |= abs(value - other) > RESCORED * max(1.0, abs(value))
+        if apart:
             return f"its {name} is not what the same run gives here"
     return ""
 
 
 def _numbers(record: RunRecord) -> Mapping[str, Sequence[float]]:
     """Each number of a record, and each list of them, that a run gives beside its costs."""
-    curves = ((f"curves.{name}", curve) for name, curve in record.curves.items())
-    metrics = {
-        f"metrics.{split}.{name}": [value]
-        for split, values in record.metrics.items()
-        for name, value in values.items()
-        if (split, name) != ("test", record.headline.name)
-    }
-    items = {f"per_sequence.{name}": values for name, values in record.per_sequence.items()}
-    return metrics | items | {name: [*curve.x, *curve.y] for name, curve in curves}
-
-
-def _is_rescored(expected: float, measured: float) -> bool:
-    return abs(expected - measured) <= RESCORED * max(1.0, abs(expected))
+    numbers: dict[str, Sequence[float]] = {}
+    for split, values in record.metrics.items():
+        for name, value in values.items():
+            if (split, name) != ("test", record.headline.name):
+                numbers[f"metrics.{split}.{name}"] = [value]
+    for name, items in record.per_sequence.items():
+        numbers[f"per_sequence.{name}"] = items
+    for name, curve in record.curves.items():
+        numbers[f"curves.{name}"] = [*curve.x, *curve.y]
+    return numbers

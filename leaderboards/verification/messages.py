@@ -58,7 +58,7 @@ def seeds_left_out(records: Sequence[RunRecord], others: Iterable[RunRecord]) ->
     lines = []
     for setting in dict.fromkeys(beside_data(settled(record)) for record in records):
         first = rows[setting][0]
-        if missing := missing_seeds((data_seed(one), one.seed) for one in rows[setting]):
+        if missing := missing_seeds((data_seed(run), run.seed) for run in rows[setting]):
             lines.append(f"{first.label} on {first.task}, preset {first.preset}: {missing}")
     return list(map(terminal, lines))
 

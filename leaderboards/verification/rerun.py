@@ -131,13 +131,11 @@ class Bench:
             words = words_of(record)
             self._refuse_strangers(record)
             target = str(record.config.get("models", {}).get("_target_"))
-            if place := place_of_source(target):
-                named = word("models._target_", target)
+            named = word("models._target_", target)
+            if named in words and (place := place_of_source(target)):
                 by_place = word("models._target_", f"{place}:{class_name(target)}")
-                words = [
-                    by_place if word_of_record == named else word_of_record
-                    for word_of_record in words
-                ]
+                words = [*words]
+                words[words.index(named)] = by_place
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             words_of_store = [word("store", str(self.store)), "tracking=none", "committed=false"]

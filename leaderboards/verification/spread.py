@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.records.identity import settled
@@ -21,6 +21,7 @@ from leaderboards.tables.summaries import beside_data
 LEVEL = 0.99  # of runs again that seeds explain lie within
 SEEDS = 3  # of a setting that are enough for a spread of its own
 ROUNDING = 1e-6  # of a number of size 1, where nothing is drawn
+Run = tuple[str, int]  # identity and seed
 
 
 @dataclass(frozen=True)
@@ -47,45 +48,35 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
         others: records of its task that are trusted, the record itself or not.
     """
     record = settled(record)  # seeds that were made by equal code are seeds of one setting
-    value = record.headline.value
-    rounding = ROUNDING * max(1.0, abs(value or 0.0))
+    rounding = ROUNDING * max(1.0, abs(record.headline.value or 0.0))
     if record.role == "baseline":
         return Spread(rounding, "rounding: a predictor draws nothing")
-    alike = [settled(o) for o in others if _alike(record, o) and o.headline.value is not None]
-    rows = _by(beside_data, alike)
-    seed_groups = (_by(_identity, alike)[_identity(record)], rows[beside_data(record)])
-    enough = next(
-        (
-            values_of_group
-            for values_of_group in seed_groups
-            if len(values_of_group) >= SEEDS and deviation_of(values_of_group)
-        ),
-        None,
-    )
-    samples = [enough] if enough else [values for values in rows.values() if len(values) > 1]
-    freedom = sum(len(values) - 1 for values in samples)
+    # Identity and seed -> value, by setting and by what is a setting but for the data.
+    by_identity: dict[str, dict[Run, float]] = defaultdict(dict)
+    by_setting: dict[str, dict[Run, float]] = defaultdict(dict)
+    for other in others:
+        value = other.headline.value
+        if _alike(record, other) and value is not None:
+            other = settled(other)
+            for group in (by_identity[other.identity], by_setting[beside_data(other)]):
+                group.setdefault((other.identity, other.seed), value)
+    samples = [list(group.values()) for group in by_setting.values() if len(group) > 1]
+    settings = f"{len(samples)} settings of its task"
+    for group in (by_identity[record.identity], by_setting[beside_data(record)]):
+        values = list(group.values())
+        if len(values) >= SEEDS and deviation_of(values):
+            samples, settings = [values], "its setting"
+            break
+    freedom, squares = 0, 0.0
+    for values in samples:
+        freedom += len(values) - 1
+        squares += (len(values) - 1) * deviation_of(values) ** 2
     if not freedom:
         return Spread(rounding, "rounding: no setting of its task and preset has two seeds")
-    squares = sum((len(values) - 1) * deviation_of(values) ** 2 for values in samples)
     deviation = math.sqrt(squares / freedom)
     bound = student_quantile(LEVEL, freedom) * math.sqrt(2) * deviation
-    settings = "its setting" if enough else f"{len(samples)} settings of its task"
     source = f"a deviation of {deviation:.2g} over {freedom + len(samples)} seeds of {settings}"
     return Spread(max(bound, rounding), source)
-
-
-def _identity(record: RunRecord) -> str:
-    return record.identity
-
-
-def _by(key: Callable[[RunRecord], str], records: Iterable[RunRecord]) -> dict[str, list[float]]:
-    """The headlines of each group, those of one seed once."""
-    groups: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
-    for record in records:
-        if record.headline.value is not None:
-            groups[key(record)].setdefault((record.identity, record.seed), record.headline.value)
-    values_by_group: dict[str, list[float]] = defaultdict(list)
-    return values_by_group | {name: list(group.values()) for name, group in groups.items()}
 
 
 def _alike(record: RunRecord, other: RunRecord) -> bool:

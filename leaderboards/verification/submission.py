@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,11 +40,11 @@ def _in_sight(text: str) -> str:
     return text
 
 
-LEAST_SAID = 10  # characters of a sentence
+LEAST_STATED = 10  # characters of a sentence
 Line = Annotated[
     str, Field(min_length=1, max_length=300, pattern=r"^[^\t\n]+$"), AfterValidator(_in_sight)
 ]
-Text = Annotated[str, Field(min_length=LEAST_SAID, max_length=5000), AfterValidator(_in_sight)]
+Text = Annotated[str, Field(min_length=LEAST_STATED, max_length=5000), AfterValidator(_in_sight)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 RunId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")]  # a file's name
 
@@ -130,20 +130,18 @@ def _look_for_strangers(statement: Statement, folder: Path) -> None:
         Store(folder).weights(run_id) for run_id, w in statement.weights.items() if not w.address
     ]
     expected = {folder / FILE, *_paths(folder, statement), *weights}
-    for path in _files(folder):
-        if path not in expected or path.is_symlink():
-            stranger = path.relative_to(folder)
-            raise UserError(
-                f"the submission {folder.name} is refused because it holds {str(stranger)!a:.200}, "
-                f"which {FILE} does not name: a submission is records, weights and a statement",
-                RUN_FAILED,
-            )
-
-
-def _files(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder, followlinks=False):
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        yield from (Path(place) / name for name in (*files, *links))
+        for name in (*files, *folders):
+            path = Path(place, name)
+            if path.is_dir() and not path.is_symlink():
+                continue
+            if path not in expected or path.is_symlink():
+                stranger = str(path.relative_to(folder))
+                raise UserError(
+                    f"the submission {folder.name} is refused because it holds {stranger!a:.200}, "
+                    f"which {FILE} does not name: a submission is records, weights and a statement",
+                    RUN_FAILED,
+                )
 
 
 def disagreement(statement: Statement, record: RunRecord) -> str | None:

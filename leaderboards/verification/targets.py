@@ -35,10 +35,11 @@ def asked(
     """
     folder = Path(name)
     if (folder / FILE).exists():
-        _, records = read_submission(folder)
-        files = [Store(folder).records / f"{record.run_id}.json" for record in records]
-        placed = (_placed(*pair, to) for pair in zip(records, files, strict=True))
-        return [replace(target, submitted=True) for target in placed]
+        targets = []
+        for record in read_submission(folder)[1]:
+            path = Store(folder).records / f"{record.run_id}.json"
+            targets.append(replace(_placed(record, path, to), submitted=True))
+        return targets
     if folder.is_dir():
         read = read_all(_own_files(folder), lambda path: (read_record(path), path), refused)
         return [_placed(record, path, to) for record, path in read]
@@ -86,15 +87,20 @@ def _files(name: str, store: Path) -> list[Path]:
             raise UserError(f"there is no file or folder {name!a:.200}: give {expected}")
         return [own_file]
     folders = (COMMITTED.glob("*/*"), SUBMISSIONS.glob("*/records"), [own_file.parent])
-    for places in map(list, folders):
-        if matching := [path for place in places if (path := place / own_file.name).is_file()]:
-            return matching[:1]
-        seeds = [path for place in places for path in place.glob(f"{own_file.stem}-s*.json")]
-        # Else "regbench" would be all runs of s4d.
-        if matching := [p for p in seeds if p.stem.removeprefix(f"{own_file.stem}-s").isdecimal()]:
-            return sorted(matching)
-    run_ids = [path.stem for folder in (COMMITTED, SUBMISSIONS) for path in folder.rglob("*.json")]
-    run_ids += [path.stem for path in own_file.parent.glob("*.json")]
+    run_ids = []
+    for places in folders:
+        seeds = []
+        for place in places:
+            if (place / own_file.name).is_file():
+                return [place / own_file.name]
+            for path in place.glob("*.json"):
+                run_id, _, seed = path.stem.rpartition("-s")
+                # Else "regbench" would be all runs of s4d.
+                if run_id == own_file.stem and seed.isdecimal():
+                    seeds.append(path)
+                run_ids.append(path.stem)
+        if seeds:
+            return sorted(seeds)
     raise no_such_run(name, f"{own_file.parent}, and none is committed", run_ids)
 
 
@@ -113,19 +119,17 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[Asked]]:
     Raises:
         UserError: there are fewer.
     """
-    committed = [
-        Asked(read_record(path), path, to or FOLDER) for path in sorted(COMMITTED.rglob("*.json"))
-    ]
-    made_here = [
-        target
-        for target in committed
-        if form(target.record.config, target.record.provenance) != FORMS[-1]
-    ]
-    if not 0 < number <= len(made_here):
+    current, others = [], 0
+    for path in sorted(COMMITTED.rglob("*.json")):
+        record = read_record(path)
+        if form(record.config, record.provenance) == FORMS[-1]:
+            others += 1
+        else:
+            current.append([Asked(record, path, to or FOLDER)])
+    if not 0 < number <= len(current):
         raise UserError(
-            f"sample={number} is not from 1 to {len(made_here)}, the number of records that this "
+            f"sample={number} is not from 1 to {len(current)}, the number of records that this "
             "checkout can make"
         )
-    others = len(committed) - len(made_here)
-    print(f"{number} of {len(made_here)} records, seed {seed}; {others} are of other code")
-    return [[target] for target in random.Random(seed).sample(made_here, number)]
+    print(f"{number} of {len(current)} records, seed {seed}; {others} are of other code")
+    return random.Random(seed).sample(current, number)

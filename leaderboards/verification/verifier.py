@@ -108,12 +108,13 @@ class Verifier:
         Args:
             counted: as :meth:`count` gives it.
         """
-        counts = [counted[target.record.run_id] for target in targets]
-        verifications = [self._consistent(*pair) for pair in zip(targets, counts, strict=True)]
-        if self.level != "consistent":
-            verifications = [
-                self._scored(*three) for three in zip(targets, counts, verifications, strict=True)
-            ]
+        verifications = []
+        for target in targets:
+            counts = counted[target.record.run_id]
+            verification = self._consistent(target, counts)
+            if self.level != "consistent":
+                verification = self._scored(target, counts, verification)
+            verifications.append(verification)
         if self.level == "re-run":
             verifications = self._run(targets, verifications)
         for target, verification in zip(targets, verifications, strict=True):
@@ -140,7 +141,11 @@ class Verifier:
         record = target.record
         refused = counts.refused and (self.bench.lacks(record) or counts.refused)
         wrong = refused or other_data(record, counts.data) or ""
-        check = self._check("consistent", not wrong, told=wrong or _not_counted(counts))
+        uncounted = ""
+        if not counts.cost:
+            reason = counts.uncounted or "nothing was trained for it"
+            uncounted = f"sizes and FLOPs were not counted, since {reason}"
+        check = self._check("consistent", not wrong, told=wrong or uncounted)
         return about(record, target.to, left_open(record) or counts.uncounted).with_check(check)
 
     def _scored(self, target: Asked, counts: Counted, so_far: Verification) -> Verification:
@@ -170,11 +175,11 @@ class Verifier:
             repeated_runs.append(self.bench.run(target.record))
         self.report("all runs are made", len(targets), len(targets))
         present_records = [record for record in repeated_runs if isinstance(record, RunRecord)]
-        triples = zip(targets, verifications, repeated_runs, strict=True)
-        return [
-            so_far.with_check(self._judge(target.record, repeated, present_records))
-            for target, so_far, repeated in triples
-        ]
+        judged = []
+        for target, so_far, repeated in zip(targets, verifications, repeated_runs, strict=True):
+            check = self._judge(target.record, repeated, present_records)
+            judged.append(so_far.with_check(check))
+        return judged
 
     def _judge(
         self, record: RunRecord, repeated: RunRecord | str, present_records: Iterable[RunRecord]
@@ -217,8 +222,3 @@ def _machine_of(repeated: RunRecord) -> dict[str, object]:
         "commit": provenance.commit,
     }
     return {**machine, "libraries": provenance.libraries}
-
-
-def _not_counted(counts: Counted) -> str:
-    reason = counts.uncounted or "nothing was trained for it"
-    return "" if counts.cost else f"sizes and FLOPs were not counted, since {reason}"

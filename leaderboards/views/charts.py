@@ -1,14 +1,10 @@
-"""The board's curves as Altair charts."""
+"""Charts in Vega-Lite: the parts that all of them are made of, and curves with bands."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, wraps
-from typing import Any, NamedTuple, TypeVar
-
-import altair as alt
-from altair.utils.schemapi import debug_mode
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from bench.records.numbers import kind_of
 from leaderboards.contents import Line
@@ -17,8 +13,10 @@ from reproduce.plotting import models
 from reproduce.plotting.style import DASHES as LINES
 from reproduce.plotting.style import PALETTE
 
+VEGA_LITE = "6.4.1"
 # References are grey; models have the colour of their cards.
 GREYS = ("#5E5E5E", "#9A9A9A", "#787878", "#B4B4B4")
+GREY = "#808080"
 ON_DARK = "#e6e6e6"  # what is black on paper
 SOLID = [1, 0]
 DASHES = ([6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 6])
@@ -26,9 +24,47 @@ UNTRAINED = "without training"
 HEIGHT = 430
 SHORT = ",.8~g"  # numbers of an axis, without zeros at their end
 FEW = 24  # places of a curve at most that are marked one by one
-Chart = alt.LayerChart | alt.FacetChart
-Spec = dict[str, Any]  # a chart in Vega-Lite
-Make = TypeVar("Make", bound=Callable[..., Chart])
+Spec = dict[str, Any]  # a chart, or a part of one
+
+
+def quantitative(field: str, **settings: Any) -> Spec:
+    """A column of numbers as a channel of a chart."""
+    return dict(sorted({"field": field, "type": "quantitative", **settings}.items()))
+
+
+def nominal(field: str, **settings: Any) -> Spec:
+    """A column of names as a channel of a chart."""
+    return dict(sorted({"field": field, "type": "nominal", **settings}.items()))
+
+
+def layer(mark: str, encoding: Mapping[str, Any], **look: Any) -> Spec:
+    """Marks of one kind; the places of further ends, such as ``x2``, are names of columns."""
+    channels = {key: encoding[key] for key in sorted(encoding)}
+    for key in ("x2", "y2"):
+        if key in channels:
+            channels[key] = {"field": channels[key]}
+    return {"mark": {"type": mark, **look}, "encoding": channels}
+
+
+def layered(layers: Sequence[Spec], **properties: Any) -> Spec:
+    """Layers over each other as a whole chart."""
+    return {
+        "config": {"view": {"continuousWidth": 300, "continuousHeight": 300}},
+        "layer": list(layers),
+        **properties,
+        "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE}.json",
+    }
+
+
+def data(values: Iterable[Mapping[str, Any]]) -> Spec:
+    """The points of a chart or a layer."""
+    return {"values": list(values)}
+
+
+def zoom(view: str) -> Spec:
+    """That a drag and the wheel move and scale a chart, by one of its layers."""
+    select = {"type": "interval", "encodings": ["x", "y"]}
+    return {"name": "zoom", "select": select, "bind": "scales", "views": [view]}
 
 
 def series_name(line: Line) -> str:
@@ -61,24 +97,6 @@ def abscissa(line: Line) -> str:
     return plain(line.abscissa)
 
 
-def with_data(chart_without_data: Chart, values: Sequence[Mapping[str, Any]]) -> Chart:
-    """A finished chart with its data: Altair copies what a chart holds at every step before."""
-    chart_without_data.data = alt.Data(values=tuple(values))
-    return chart_without_data
-
-
-def unchecked(make: Make) -> Make:
-    """A function that makes a chart without a check of every part: its whole is checked where it
-    is written to a file, and in the tests."""
-
-    @wraps(make)
-    def quick(*arguments: Any, **named: Any) -> Any:
-        with debug_mode(False):
-            return make(*arguments, **named)
-
-    return quick  # type: ignore[return-value]
-
-
 def colour_of(model: str, dark: bool = False) -> str:
     """The colour of a model's card, the same in every figure; black is white where it is dark. What
     only a paper has, without a name here, is grey."""
@@ -86,14 +104,13 @@ def colour_of(model: str, dark: bool = False) -> str:
     return ON_DARK if dark and colour == PALETTE["black"] else colour
 
 
-@unchecked
 def chart(
     lines: Sequence[tuple[str, Line, Sequence[int]]],
     names: Mapping[str, str],
     title: str,
     logarithmic: bool = False,
     dark: bool = False,
-) -> Chart:
+) -> Spec:
     """Curves with bands: 95 % intervals over seeds for ours, reading errors for published ones.
 
     Trained models are coloured and references grey. Along a sequence references are dashed; by
@@ -108,152 +125,62 @@ def chart(
         logarithmic: the x axis; positions from 0 are drawn on a scale that is linear near 0.
         dark: the page that it stands on.
     """
-    return with_data(_drawn(_frame(lines, names, title, logarithmic, dark)), _points_of(lines))
-
-
-def chart_spec(
-    lines: Sequence[tuple[str, Line, Sequence[int]]],
-    names: Mapping[str, str],
-    title: str,
-    logarithmic: bool = False,
-    dark: bool = False,
-) -> Spec:
-    """What :func:`chart` says in Vega-Lite, a hundred times as fast for whoever draws hundreds:
-    Altair makes one chart of each form, and what differs is put in."""
-    frame = _frame(lines, names, title, logarithmic, dark)
-    blanks: dict[str, Any] = {
-        "title": "<title>",
-        "x_title": "<x>",
-        "ticks": ("<ticks>",) * bool(frame.ticks),
-        **{key: (f"<{key}>",) for key in ("names", "colours", "dashes")},
-    }
-    values_by_blank = {"<title>": frame.title, "<x>": frame.x_title, "<ticks>": frame.ticks}
-    values_by_blank |= {f"<{key}>": getattr(frame, key) for key in ("names", "colours", "dashes")}
-    return filled(_spec(frame._replace(**blanks)), values_by_blank, _points_of(lines))
-
-
-class Frame(NamedTuple):
-    """All that a chart of curves says beside its points.
-
-    Attributes:
-        scale: of the x axis: linear, log or symlog.
-        ticks: the places on the x axis where these are few.
-        names: of the legend, with their colours and dashes.
-        origins: of curves by training size, ours first; none along a sequence.
-    """
-
-    title: str
-    x_title: str
-    scale: str
-    ticks: tuple[Any, ...]
-    names: tuple[str, ...]
-    colours: tuple[str, ...]
-    dashes: tuple[Any, ...]
-    origins: tuple[str, ...]
-
-
-def _frame(
-    lines: Sequence[tuple[str, Line, Sequence[int]]],
-    names: Mapping[str, str],
-    title: str,
-    logarithmic: bool,
-    dark: bool,
-) -> Frame:
     drawn = [line for _, line, _ in lines]
-    places = {x for line in drawn for x in line.x}
-    scale = ("symlog" if min(places, default=1) <= 0 else "log") if logarithmic else "linear"
-    has_ticks = all(len(line.x) <= FEW for line in drawn)
     styles = _styles([(name, line) for name, line, _ in lines], names, dark)
     by_size = any(line.by_size for line in drawn)
-    return Frame(
-        title,
-        abscissa(drawn[0]),
-        scale,
-        tuple(sorted(places)) if has_ticks else (),
-        tuple(styles),
-        tuple(colour for colour, _ in styles.values()),
-        tuple(tuple(dash) for _, dash in styles.values()),
-        _origins(drawn) if by_size else (),
-    )
-
-
-@unchecked
-def _drawn(frame: Frame) -> Chart:
-    """A chart without points."""
-    has_ticks, title = bool(frame.ticks), frame.title
-    picked = alt.selection_point(fields=["model"], bind="legend", name="picked")
-    base = alt.Chart().encode(
-        x=_x_axis(frame),
-        detail="series:N",
-        opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
-    )
-    symbol = "circle" if frame.origins else "stroke"
-    colours = alt.Scale(domain=frame.names, range=frame.colours)
-    colour = alt.Color(
-        "model:N",
-        scale=colours,
-        legend=alt.Legend(title=None, symbolType=symbol, symbolOpacity=1, symbolSize=160),
-    )
-    fill: alt.FillOpacity | alt.FillOpacityValue
-    if frame.origins:
-        dash, fill = _origin_marks(frame.origins)
+    has_ticks = all(len(line.x) <= FEW for line in drawn)
+    shown_names, colours, dashes = list(styles), [], []
+    for line_colour, line_dash in styles.values():
+        colours.append(line_colour)
+        dashes.append(list(line_dash))
+    if by_size:
+        dash, fill = _origin_marks(_origins(drawn))
     else:
         # One legend with the colours', for it has the same domain.
-        scale = alt.Scale(domain=frame.names, range=frame.dashes)
-        dash, fill = alt.StrokeDash("model:N", scale=scale), alt.FillOpacityValue(1)
-    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=False), axis=alt.Axis(format=SHORT))
+        dash = nominal("model", scale={"domain": shown_names, "range": dashes})
+        fill = {"value": 1}
+    legend = {"symbolOpacity": 1, "symbolSize": 160, "symbolType": "circle", "title": None}
+    legend["symbolType"] = "circle" if by_size else "stroke"
+    scale = {"domain": shown_names, "range": colours}
+    base = {
+        "x": _x_axis(drawn, has_ticks, logarithmic),
+        "detail": nominal("series"),
+        "color": nominal("model", scale=scale, legend=legend),
+        "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.12},
+    }
+    y = quantitative("y", title=title, scale={"zero": False}, axis={"format": SHORT})
     tooltip = [
-        alt.Tooltip("label:N", title="model"),
-        alt.Tooltip("origin:N"),
-        alt.Tooltip("x:Q", title=frame.x_title),
-        alt.Tooltip("y:Q", title=title, format=".4f"),
-        alt.Tooltip("low:Q", format=".4f"),
-        alt.Tooltip("high:Q", format=".4f"),
-        alt.Tooltip("n:Q", title="points here"),
+        nominal("label", title="model"),
+        nominal("origin"),
+        quantitative("x", title=base["x"]["title"]),
+        quantitative("y", title=title, format=".4f"),
+        quantitative("low", format=".4f"),
+        quantitative("high", format=".4f"),
+        quantitative("n", title="points here"),
     ]
-    faint = alt.condition(picked, alt.value(0.15), alt.value(0.03))
-    band = base.mark_area().encode(y=alt.Y("low:Q"), y2="high:Q", color=colour, opacity=faint)
-    curve = base.mark_line(strokeWidth=2).encode(y=y, color=colour, strokeDash=dash)
+    faint = {"condition": {"param": "picked", "value": 0.15}, "value": 0.03}
+    band = layer("area", {**base, "y": quantitative("low"), "y2": "high", "opacity": faint})
+    curve = layer("line", {**base, "y": y, "strokeDash": dash}, strokeWidth=2)
     # Points of their own: inside the line's mark they would blank the legend of the dashes.
-    fill_colour = alt.Fill("model:N", scale=colours, legend=None)
-    marks = base.mark_point(size=60 if has_ticks else 12, strokeWidth=2)
+    fill_colour = nominal("model", scale=scale, legend=None)
+    encoding = {**base, "y": y, "fill": fill_colour, "fillOpacity": fill, "tooltip": tooltip}
     if not has_ticks:  # they only carry the words
-        marks = marks.encode(opacity=alt.value(0))
-    dots = marks.encode(y=y, color=colour, fill=fill_colour, fillOpacity=fill, tooltip=tooltip)
-    layers = alt.layer(band, curve.add_params(picked), dots).properties(height=HEIGHT)
-    return layers.interactive().configure_legend(
-        labelLimit=320, orient="bottom", columns=3, symbolStrokeWidth=2
+        encoding["opacity"] = {"value": 0}
+    dots = layer("point", encoding, size=60 if has_ticks else 12, strokeWidth=2)
+    points: list[Spec] = []
+    for number, (name, line, counts) in enumerate(lines):
+        points += _points(name, line, str(number), counts)
+    select = {"type": "point", "fields": ["model"]}
+    picked = {"name": "picked", "select": select, "bind": "legend", "views": ["curve"]}
+    spec = layered(
+        [band | {"name": "band"}, curve | {"name": "curve"}, dots],
+        data=data(points),
+        height=HEIGHT,
+        params=[picked, zoom("band")],
     )
-
-
-@cache
-def _spec(frame: Frame) -> Spec:
-    return with_data(_drawn(frame), ({},)).to_dict(validate=False)
-
-
-def filled(
-    spec: Spec, values_by_blank: Mapping[str, Any], points: Sequence[Mapping[str, Any]]
-) -> Spec:
-    """A specification with its points, and with what is its own in the places of blanks: a text,
-    or the list that a blank is the one item of."""
-
-    def put(node: Any) -> Any:
-        if isinstance(node, dict):
-            return {key: put(value) for key, value in node.items()}
-        if isinstance(node, list | tuple):
-            parts = [put(value) for value in node]
-            return list(parts[0]) if list(node) != parts and isinstance(parts[0], tuple) else parts
-        return values_by_blank.get(node, node) if isinstance(node, str) else node
-
-    return put(spec) | {"data": {"values": list(points)}}
-
-
-def _points_of(lines: Sequence[tuple[str, Line, Sequence[int]]]) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        point
-        for number, (name, line, counts) in enumerate(lines)
-        for point in _points(name, line, str(number), counts)
-    )
+    below = {"columns": 3, "labelLimit": 320, "orient": "bottom", "symbolStrokeWidth": 2}
+    spec["config"]["legend"] = below
+    return spec
 
 
 def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[dict[str, Any]]:
@@ -279,12 +206,16 @@ def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[d
     ]
 
 
-def _x_axis(frame: Frame) -> alt.X:
-    scale: dict[str, Any] = {"type": frame.scale, "nice": False}
-    scale |= {"zero": False} if frame.scale == "linear" else {}
-    axis: dict[str, Any] = {"values": frame.ticks, "format": ",d"} if frame.ticks else {}
-    x_axis = alt.Axis(grid=False, **axis)
-    return alt.X("x:Q", title=frame.x_title, scale=alt.Scale(**scale), axis=x_axis)
+def _x_axis(lines: Sequence[Line], has_ticks: bool, logarithmic: bool) -> Spec:
+    places = {x for line in lines for x in line.x}
+    if logarithmic:
+        scale = {"nice": False, "type": "symlog" if min(places, default=1) <= 0 else "log"}
+    else:
+        scale = {"nice": False, "type": "linear", "zero": False}
+    axis: Spec = {"grid": False}
+    if has_ticks and places:
+        axis = {"format": ",d", "grid": False, "values": sorted(places)}
+    return quantitative("x", title=abscissa(lines[0]), scale=scale, axis=axis)
 
 
 def _styles(
@@ -325,29 +256,29 @@ def _origins(lines: Iterable[Line]) -> tuple[str, ...]:
     return tuple(sorted(unsorted_origins, key=ours_first))
 
 
-def _origin_marks(origins: tuple[str, ...]) -> tuple[alt.StrokeDash, alt.FillOpacity]:
+def _origin_marks(origins: Sequence[str]) -> tuple[Spec, Spec]:
     """Dashes and fillings by origin: published lines are dashed, their markers hollow."""
-    published = [name for name in origins if not is_ours(name) and name != UNTRAINED]
-    dashes = [
-        DASHES[published.index(name) % len(DASHES)] if name in published else SOLID
-        for name in origins
-    ]
+    published: list[str] = []
+    dashes: list[list[int]] = []
+    for name in origins:
+        if is_ours(name) or name == UNTRAINED:
+            dashes.append(SOLID)
+        else:
+            dashes.append(DASHES[len(published) % len(DASHES)])
+            published.append(name)
     # A symbol is either a line or a marker: the text shows the other.
     hollow = f"indexof({json.dumps(published)}, datum.label) >= 0"
-    legend = alt.Legend(
-        title=None,
-        symbolType="stroke",
-        symbolStrokeColor="#555",
-        symbolSize=900,
-        labelExpr=f"({hollow} ? '○ ' : '● ') + datum.label",
-    )
+    legend = {
+        "labelExpr": f"({hollow} ? '○ ' : '● ') + datum.label",
+        "symbolSize": 900,
+        "symbolStrokeColor": "#555",
+        "symbolType": "stroke",
+        "title": None,
+    }
+    filled = [int(name not in published) for name in origins]
     # A point scale, the default for numbers, would spread them evenly.
-    filled = alt.Scale(
-        type="ordinal",
-        domain=list(origins),
-        range=[0 if name in published else 1 for name in origins],
-    )
+    fillings = {"domain": list(origins), "range": filled, "type": "ordinal"}
     return (
-        alt.StrokeDash("origin:N", scale=alt.Scale(domain=origins, range=dashes), legend=legend),
-        alt.FillOpacity("origin:N", scale=filled, legend=None),
+        nominal("origin", scale={"domain": list(origins), "range": dashes}, legend=legend),
+        nominal("origin", scale=fillings, legend=None),
     )

@@ -4,18 +4,19 @@ rests on."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, asked_at, doubts, number, p_of, plain
+from leaderboards.render import NOT_ASKED, VERDICTS, asked_at, doubts, number, p_of, plain
 from leaderboards.tables.summaries import YOURS
-from leaderboards.views.figures import figures_of, most_demanding
+from leaderboards.views.figures import counted_claims
 from leaderboards.views.links import Address, claim_id, in_app, slug, to_claim, to_record
 from leaderboards.views.parts import Filled
-from leaderboards.views.tables import contents_of
+from leaderboards.views.tables import contents_of, has_all
 
 CONTROL = re.compile(r"^(.*?)[.;]?\s*\b((?:No control|Control)\b.*)$", re.DOTALL)
 CHECKED = re.compile(r"^(.*?)[.;]?\s*(The control, .*)$", re.DOTALL)
@@ -59,13 +60,7 @@ class Detail:
 
 def counted(board: OpenBoard) -> list[ClaimLine]:
     """The claims that a headline counts: each figure at its most demanding preset, smoke not."""
-    best = most_demanding(figures_of(board.claims()))
-    return [
-        claim
-        for figure_claims in best
-        if figure_claims.preset != PRESETS[0]
-        for claim in figure_claims.claims
-    ]
+    return counted_claims(board.claims())
 
 
 def tasks_of(claim: ClaimLine) -> list[str]:
@@ -79,23 +74,20 @@ def filtered(
     verdict: str = "",
     preset: str = "",
     figure: str = "",
-    words: str = "",
+    search: str = "",
 ) -> list[ClaimLine]:
-    """The claims that have what is asked for, and in which every word occurs."""
-    wanted = words.lower().split()
-    return [
-        claim
-        for claim in claims
-        if verdict in ("", claim.verdict)
-        and preset in ("", claim.preset.split()[0])
-        and figure in ("", claim.figure)
-        and all(word in _searched(claim) for word in wanted)
-    ]
-
-
-def _searched(claim: ClaimLine) -> str:
-    parts = (claim.name, claim.sentence, claim.source, claim.title, claim.evidence)
-    return " ".join(parts).lower()
+    """The claims that have what is asked for, and in which every word of a search occurs."""
+    matching = []
+    for claim in claims:
+        texts = (claim.name, claim.sentence, claim.source, claim.title, claim.evidence)
+        if (
+            verdict in ("", claim.verdict)
+            and preset in ("", claim.preset.split()[0])
+            and figure in ("", claim.figure)
+            and has_all(search, texts)
+        ):
+            matching.append(claim)
+    return matching
 
 
 def lines(claims: Iterable[ClaimLine], address: Address = in_app) -> list[dict[str, Any]]:
@@ -132,11 +124,10 @@ def detail(board: OpenBoard, claim: ClaimLine) -> Detail:
     sign, kind = VERDICTS[claim.verdict]
     rule, demanded = _split(CONTROL, claim.tolerance)
     evidence, checked = _split(CHECKED, claim.evidence)
-    run_ids_here = {
-        run_id
-        for task in tasks_of(claim)
-        for (run_id,) in board.distinct("records", task, "run_id", run_id=claim.run_ids)
-    }
+    run_ids_here: set[str] = set()
+    for task in tasks_of(claim):
+        names = board.distinct("records", task, "run_id", run_id=claim.run_ids)
+        run_ids_here.update(run_id for (run_id,) in names)
     return Detail(
         claim,
         sign,
@@ -172,8 +163,8 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
     yield "source", claim.source
     if claim.origin == YOURS:
         verdict = f"committed is: {claim.committed}"
-        told = verdict if claim.committed else "no verdict is committed"
-        yield "origin", f"judged here, by your reproduction; {told}"
+        committed = verdict if claim.committed else "no verdict is committed"
+        yield "origin", f"judged here, by your reproduction; {committed}"
     if claim.verdict == NOT_ASKED:
         yield "asked", asked_at(claim)
         return
@@ -197,41 +188,31 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
 
 def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]:
     """The published numbers of a claim's figure, each with ours of the same model and preset."""
-    sources = {
-        (task, source)
-        for task in tasks_of(claim)
-        for (source,) in board.distinct("rows", task, "source")
-        if _same(source, claim)
-    }
-    printed = [
-        row
-        for task, source in sorted(sources)
-        for row in board.rows(task, source=source)
-        if row.mean is not None
-    ]
-    ours = claim.preset.split()[0]
+    printed: list[Row] = []
+    ours: list[Row] = []
+    for task in sorted(tasks_of(claim)):
+        names = sorted(name for (name,) in board.distinct("rows", task, "source"))
+        sources = [name for name in names if _same(name, claim)]
+        for source in sources:
+            printed += [row for row in board.rows(task, source=source) if row.mean is not None]
+        if sources:
+            ours += board.rows(task, kind="measured", preset=claim.preset.split()[0])
     wanted = {(row.task, row.model, row.metric) for row in printed}
-    rows = [
-        row
-        for task in dict.fromkeys(row.task for row in printed)
-        for row in board.rows(task, kind="measured", preset=ours)
-        if (row.task, row.model, row.metric) in wanted and row.outcome == "ok"
+    ours = [
+        row for row in ours if (row.task, row.model, row.metric) in wanted and row.outcome == "ok"
     ]
-    settings = {
-        run_id: {f"{key}={value}" for key, value in content["config"]["tasks"].items()}
-        for run_id, content in contents_of(board, rows).items()
-    }
-    return [
-        Published(
-            plain(row.label),
-            row.variant,
-            row.metric,
-            f"{row.source}, {row.kind.removeprefix('published ').strip('()')}",
-            row.mean or 0.0,
-            _ours(rows, row, settings),
+    settings = {}
+    for run_id, content in contents_of(board, ours).items():
+        of_task = content["config"]["tasks"]
+        settings[run_id] = {f"{key}={value}" for key, value in of_task.items()}
+    numbers = []
+    for row in printed:
+        source = f"{row.source}, {row.kind.removeprefix('published ').strip('()')}"
+        our_number, label = _ours(ours, row, settings), plain(row.label)
+        numbers.append(
+            Published(label, row.variant, row.metric, source, row.mean or 0.0, our_number)
         )
-        for row in printed
-    ]
+    return numbers
 
 
 def _same(source: str, claim: ClaimLine) -> bool:
@@ -250,19 +231,21 @@ def _ours(rows: Sequence[Row], printed: Row, settings: Mapping[str, set[str]]) -
     """Our first number of a published row's model where the task was set as for that; ``settings``
     are those of each record, as "key=value"."""
     place = set(filter(None, printed.variant.split(", ")))
-    values = (
-        row.mean
-        for row in rows
-        if (row.task, row.model, row.metric) == (printed.task, printed.model, printed.metric)
-        and place <= settings.get(row.run_ids[0], set())
-    )
-    return next(values, None)
+    wanted = (printed.task, printed.model, printed.metric)
+    for row in rows:
+        of_model = (row.task, row.model, row.metric) == wanted
+        if of_model and place <= settings.get(row.run_ids[0], set()):
+            return row.mean
+    return None
 
 
 def in_words(claims: Sequence[ClaimLine]) -> str:
     """How many have which verdict."""
-    counts = {word: sum(claim.verdict == word for claim in claims) for word in VERDICTS}
-    return " · ".join(f"{VERDICTS[word][0]} {n} {word}" for word, n in counts.items() if n)
+    counts = Counter(claim.verdict for claim in claims)
+    texts = [
+        f"{sign} {counts[word]} {word}" for word, (sign, _) in VERDICTS.items() if counts[word]
+    ]
+    return " · ".join(texts)
 
 
 def as_number(value: float | None) -> str:

@@ -4,12 +4,9 @@ what they cost."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import altair as alt
 
 from bench.records.numbers import by_data_seed, data_seed, items_of, kind_of
 from bench.records.schema import RunRecord, read_record
@@ -24,15 +21,25 @@ from core.statistics import (
     interval_of,
     mean_of,
 )
-from leaderboards.contents import OpenBoard, RecordLine, Row
+from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import count, number, plain, quantity
 from leaderboards.tables.grouping import measured
-from leaderboards.tables.summaries import YOURS
-from leaderboards.views.charts import Chart, colour_of, unchecked
+from leaderboards.tables.summaries import YOURS, flatten
+from leaderboards.views.charts import (
+    GREY,
+    Spec,
+    colour_of,
+    data,
+    layer,
+    layered,
+    nominal,
+    quantitative,
+)
 from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
 
 LOCAL_STORE = Path("runs")
 BARS = 40  # of the picture of differences by item
+DASHED = {"strokeDash": [3, 3], "color": GREY}  # the line of no difference
 
 
 @dataclass(frozen=True)
@@ -88,11 +95,10 @@ class Comparison:
 
 def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
     """The headline tables that both models are in, the most telling first."""
-    common = [
-        table
-        for table in tables(board.summary(kind="measured", model=[a, b]))
-        if {a, b} <= {row.model for row in table.measured}
-    ]
+    common = []
+    for table in tables(board.summary(kind="measured", model=[a, b])):
+        if {row.model for row in table.measured} == {a, b}:
+            common.append(table)
     return most_telling_first(common)
 
 
@@ -103,12 +109,13 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
             f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
         )
         return Comparison(a, b, None, None, None, None, reason)
-    runs = [_files_of(_records_of(board, row)) for row in (a, b)]
-    known = a.mean is not None and b.mean is not None
+    runs = [_files_of(board, row) for row in (a, b)]
     difference = a.mean - b.mean if a.mean is not None and b.mean is not None else None
-    if not known or not all(runs):
-        absent = "The files of these records are not on this machine" if known else ""
-        return Comparison(a, b, difference, None, None, None, absent and f"{absent}.")
+    if difference is None:
+        return Comparison(a, b, None, None, None, None, "")
+    if not all(runs):
+        absent = "The files of these records are not on this machine."
+        return Comparison(a, b, difference, None, None, None, absent)
     metric, kind = a.metric, kind_of(a.task, a.metric)
     values = [_of_each_seed(records, metric) for records in runs]
     items = items_of(runs[0], metric), items_of(runs[1], metric)
@@ -116,12 +123,6 @@ def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
     by_item = _by_item(runs, metric)
     missing = "" if by_item else "The records hold no number for each test item of this metric."
     return Comparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
-
-
-def _records_of(board: OpenBoard, row: Row) -> Iterable[RecordLine]:
-    """The records of a row: those of one's own may have the names of committed ones."""
-    records = board.records(row.task, run_id=row.run_ids)
-    return [record for record in records if (record.origin == YOURS) == (row.origin == YOURS)]
 
 
 def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
@@ -143,17 +144,17 @@ def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
 
 def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
     """Over the items of all data seeds that both have."""
-    a, b = ({data_seed(own[0]): own for own in by_data_seed(each)} for each in runs)
+    a, b = ({data_seed(part[0]): part for part in by_data_seed(records)} for records in runs)
     names: list[str] = []
     differences: list[float] = []
     for seed in sorted(a.keys() & b.keys()):
-        one, other = items_of(a[seed], metric), items_of(b[seed], metric)
-        if one is None or other is None or one.values is None or other.values is None:
+        items_a, items_b = items_of(a[seed], metric), items_of(b[seed], metric)
+        if items_a is None or items_b is None or items_a.values is None or items_b.values is None:
             return None
-        if one.drawn != other.drawn or one.count != other.count:
+        if items_a.drawn != items_b.drawn or items_a.count != items_b.count:
             return None
-        names += [f"{seed}/{place}" for place in range(one.count)]
-        differences += [x - y for x, y in zip(one.values, other.values, strict=True)]
+        names += [f"{seed}/{place}" for place in range(items_a.count)]
+        differences += [x - y for x, y in zip(items_a.values, items_b.values, strict=True)]
     return _pairs(names, differences, runs[0])
 
 
@@ -167,11 +168,13 @@ def _pairs(
     return Pairs(tuple(names), tuple(values), mean_of(values), interval)
 
 
-def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
-    """The records as they lie in the project or in the store here, if they are those of the board:
-    the board's own lines are without the numbers of each test item."""
+def _files_of(board: OpenBoard, row: Row) -> list[RunRecord]:
+    """The records of a row as they lie in the project or in the store here, if they are those of
+    the board: the board's own lines are without the numbers of each test item."""
     files = []
-    for record in records:
+    for record in board.records(row.task, run_id=row.run_ids):
+        if (record.origin == YOURS) != (row.origin == YOURS):
+            continue  # one's own may have the name of a committed one
         if Path(record.run_id).name != record.run_id:
             continue  # a board of others names no other folder
         for path in (
@@ -194,21 +197,15 @@ def _files_of(records: Iterable[RecordLine]) -> list[RunRecord]:
 def differing_settings(board: OpenBoard, a: Row, b: Row) -> list[dict[str, str]]:
     """The settings in which the first runs of two rows differ; "–" where one has no such."""
     contents = contents_of(board, (a, b))
-    flat = [dict(_flat(contents.get(row.run_ids[0], {}).get("config", {}))) for row in (a, b)]
-    keys = list(dict.fromkeys([*flat[0], *flat[1]]))
-    return [
-        {"setting": key, "a": str(flat[0].get(key, "–")), "b": str(flat[1].get(key, "–"))}
-        for key in keys
-        if flat[0].get(key) != flat[1].get(key)
-    ]
-
-
-def _flat(tree: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, tree
+    of_a, of_b = (
+        dict(flatten(contents.get(row.run_ids[0], {}).get("config", {}))) for row in (a, b)
+    )
+    lines = []
+    for key in {**of_a, **of_b}:
+        if of_a.get(key) != of_b.get(key):
+            value_a, value_b = str(of_a.get(key, "–")), str(of_b.get(key, "–"))
+            lines.append({"setting": key, "a": value_a, "b": value_b})
+    return lines
 
 
 def costs(a: Row, b: Row) -> list[dict[str, str]]:
@@ -229,37 +226,36 @@ def costs(a: Row, b: Row) -> list[dict[str, str]]:
     ]
 
 
-@unchecked
-def seeds_chart(comparison: Comparison, dark: bool = False) -> Chart:
+def seeds_chart(comparison: Comparison, dark: bool = False) -> Spec:
     """The difference of each seed, with their mean and its interval."""
     pairs = comparison.by_seed
     assert pairs is not None
     ink = colour_of(comparison.a.model, dark)
-    points = tuple(
-        {"seed": f"seed {name}", "difference": value}
-        for name, value in zip(pairs.names, pairs.values, strict=True)
-    )
-    mean = {"seed": "mean", "difference": pairs.mean}
+    points = []
+    for name, value in zip(pairs.names, pairs.values, strict=True):
+        points.append({"seed": f"seed {name}", "difference": value})
+    mean: Spec = {"seed": "mean", "difference": pairs.mean}
     if pairs.interval:
         mean |= {"low": pairs.interval.low, "high": pairs.interval.high}
-    y = alt.Y("seed:N", sort=None, title=None)
-    x = alt.X("difference:Q", title=[f"{comparison.a.label} minus", comparison.b.label])
-    dots = alt.Chart(alt.Data(values=points)).mark_point(size=80, color=ink, filled=True)
-    centre = alt.Chart(alt.Data(values=(mean,)))
-    zero = alt.Chart(alt.Data(values=({"difference": 0},))).mark_rule(
-        strokeDash=[3, 3], color="#808080"
+    x = quantitative("difference", title=[f"{comparison.a.label} minus", comparison.b.label])
+    y = nominal("seed", sort=None, title=None)
+    place = {"x": x, "y": y}
+    tooltip = [nominal("seed"), quantitative("difference", format="+.4f")]
+    span = {"x": quantitative("low"), "x2": "high", "y": y}
+    centre = layer("point", {**place, "tooltip": tooltip}, size=120, color=ink, shape="diamond")
+    dots = layer("point", {**place, "tooltip": tooltip}, size=80, color=ink, filled=True)
+    return layered(
+        [
+            layer("rule", {"x": x}, **DASHED) | {"data": data([{"difference": 0}])},
+            layer("rule", span, strokeWidth=2, color=ink) | {"data": data([mean])},
+            centre | {"data": data([mean])},
+            dots | {"data": data(points)},
+        ],
+        height={"step": 28},
     )
-    tooltip = ["seed:N", alt.Tooltip("difference:Q", format="+.4f")]
-    return alt.layer(
-        zero.encode(x=x),
-        centre.mark_rule(strokeWidth=2, color=ink).encode(x="low:Q", x2="high:Q", y=y),
-        centre.mark_point(size=120, color=ink, shape="diamond").encode(x=x, y=y, tooltip=tooltip),
-        dots.encode(x=x, y=y, tooltip=tooltip),
-    ).properties(height=alt.Step(28))
 
 
-@unchecked
-def items_chart(comparison: Comparison, dark: bool = False) -> Chart:
+def items_chart(comparison: Comparison, dark: bool = False) -> Spec:
     """How the differences of the test items are spread, with their mean and its interval."""
     pairs = comparison.by_item
     assert pairs is not None
@@ -269,31 +265,29 @@ def items_chart(comparison: Comparison, dark: bool = False) -> Chart:
     tally = [0] * BARS
     for value in pairs.values:
         tally[min(int((value - low) / width), BARS - 1)] += 1
-    values = tuple(
-        {"from": low + place * width, "to": low + (place + 1) * width, "items": n, "zero": 0}
-        for place, n in enumerate(tally)
-        if n
-    )
+    bars = []
+    for place, count_here in enumerate(tally):
+        if count_here:
+            start = low + place * width
+            bars.append({"from": start, "to": start + width, "items": count_here, "zero": 0})
     title = [f"{comparison.a.label} minus", f"{comparison.b.label}, by test item"]
-    bars = (
-        alt.Chart(alt.Data(values=values))
-        .mark_rect(color=ink, opacity=0.7)
-        .encode(
-            x=alt.X("from:Q", title=title, scale=alt.Scale(zero=False)),
-            x2="to:Q",
-            y=alt.Y("zero:Q", title="test items"),
-            y2="items:Q",
-            tooltip=["from:Q", "to:Q", "items:Q"],
-        )
-    )
-    ends = ({"from": 0.0, "dash": True},)
-    rule = alt.Chart(alt.Data(values=ends)).mark_rule(strokeDash=[3, 3], color="#808080")
-    layers = [bars, rule.encode(x="from:Q")]
+    heights = {
+        "x": quantitative("from", title=title, scale={"zero": False}),
+        "x2": "to",
+        "y": quantitative("zero", title="test items"),
+        "y2": "items",
+        "tooltip": [quantitative(key) for key in ("from", "to", "items")],
+    }
+    zero = layer("rule", {"x": quantitative("from")}, **DASHED)
+    layers = [
+        layer("rect", heights, color=ink, opacity=0.7) | {"data": data(bars)},
+        zero | {"data": data([{"from": 0.0}])},
+    ]
     if pairs.interval:
-        band = ({"from": pairs.interval.low, "to": pairs.interval.high},)
-        mark = alt.Chart(alt.Data(values=band)).mark_rect(color=ink, opacity=0.25)
-        layers.append(mark.encode(x="from:Q", x2="to:Q"))
-    return alt.layer(*layers).properties(height=220)
+        span = {"x": quantitative("from"), "x2": "to"}
+        ends = {"from": pairs.interval.low, "to": pairs.interval.high}
+        layers.append(layer("rect", span, color=ink, opacity=0.25) | {"data": data([ends])})
+    return layered(layers, height=220)
 
 
 def told(pairs: Pairs | None, unit: str) -> str:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import altair as alt
+from typing import Any
 
 from leaderboards.contents import Row
-from leaderboards.render import ARROWS, name, rank
-from leaderboards.views.charts import Chart, colour_of, unchecked
+from leaderboards.render import name, rank, with_arrow
+from leaderboards.views.charts import (
+    GREY,
+    Spec,
+    colour_of,
+    data,
+    layer,
+    layered,
+    nominal,
+    quantitative,
+    zoom,
+)
 
 COSTS: Mapping[str, Callable[[Row], float | None]] = {
     "training FLOPs": lambda row: row.training_flops,
@@ -20,8 +28,8 @@ COSTS: Mapping[str, Callable[[Row], float | None]] = {
     "seconds": lambda row: row.wall_seconds,
 }
 HEIGHT = 420
-AXIS = alt.Axis(format="~s", grid=False)  # 1.2M
-TOWARDS_THE_MIDDLE: tuple[tuple[Literal["left", "right"], int], ...] = (("left", 8), ("right", -8))
+AXIS = {"format": "~s", "grid": False}  # 1.2M
+TOWARDS_THE_MIDDLE = (("left", 8), ("right", -8))
 NAMED = 12  # points that all have their names; of more only those on the frontier
 
 
@@ -41,12 +49,11 @@ class Point:
 
 def points(rows: Sequence[Row], cost: str) -> list[Point]:
     """The measured rows whose cost is known and above 0, the cheapest first."""
-    paid_rows = [
-        (row, paid)
-        for row in rows
-        if row.kind == "measured" and row.outcome == "ok" and row.mean is not None
-        if (paid := COSTS[cost](row))
-    ]
+    paid_rows: list[tuple[Row, float]] = []
+    for row in rows:
+        has_score = row.kind == "measured" and row.outcome == "ok" and row.mean is not None
+        if has_score and (paid := COSTS[cost](row)):
+            paid_rows.append((row, paid))
     paid_rows.sort(key=lambda pair: pair[1])
     return [Point(row, paid, _frontier(row, paid, paid_rows)) for row, paid in paid_rows]
 
@@ -85,63 +92,47 @@ def lines(shown_points: Sequence[Point], cost: str) -> list[dict[str, Any]]:
     ]
 
 
-@unchecked
-def cost_chart(shown_points: Sequence[Point], cost: str, dark: bool = False) -> Chart:
+def cost_chart(shown_points: Sequence[Point], cost: str, dark: bool = False) -> Spec:
     """Dots with whiskers over a logarithmic cost, the frontier as steps with a band."""
     first = shown_points[0].row
-    title = f"{first.metric} {ARROWS.get(first.direction or '', '')}".strip()
+    title = with_arrow(first.metric, first.direction)
     middle = math.sqrt(shown_points[0].cost * shown_points[-1].cost)
-    values = tuple(
-        {
-            "name": name(point.row),
-            "cost": point.cost,
-            "score": point.row.mean,
-            "low": point.row.low,
-            "high": point.row.high,
-            "colour": colour_of(point.row.model, dark),
-            "fill": colour_of(point.row.model, dark) if point.frontier else "transparent",
+    values: list[Spec] = []
+    edge: list[Spec] = []
+    for point in shown_points:
+        row, colour = point.row, colour_of(point.row.model, dark)
+        numbers = {"cost": point.cost, "score": row.mean, "low": row.low, "high": row.high}
+        words = {
+            "name": name(row),
+            "colour": colour,
+            "fill": colour if point.frontier else "transparent",
             "frontier": point.frontier or "no",
-            "said": name(point.row) if point.frontier or len(shown_points) <= NAMED else "",
+            "said": name(row) if point.frontier or len(shown_points) <= NAMED else "",
             "side": "left" if point.cost <= middle else "right",
         }
-        for point in shown_points
-    )
-    x = alt.X("cost:Q", title=cost, scale=alt.Scale(type="log", nice=True), axis=AXIS)
-    y = alt.Y("score:Q", title=title, scale=alt.Scale(zero=False, padding=14))
-    base = alt.Chart(alt.Data(values=values)).encode(x=x, color=alt.Color("colour:N", scale=None))
-    edge = tuple(
-        {"cost": p.cost, "score": p.row.mean, "low": p.row.low, "high": p.row.high}
-        for p in shown_points
-        if p.frontier == "frontier"
-    )
+        values.append(numbers | words)
+        if point.frontier == "frontier":
+            edge.append(numbers)
     if edge:
-        edge = (*edge, {**edge[-1], "cost": shown_points[-1].cost})
-    along = alt.Chart(alt.Data(values=edge)).encode(x=x)
-    grey = "#808080"
-    tooltip = [
-        alt.Tooltip("name:N"),
-        alt.Tooltip("cost:Q", title=cost, format=".3s"),
-        *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("score", "low", "high")),
-        alt.Tooltip("frontier:N"),
+        edge.append({**edge[-1], "cost": shown_points[-1].cost})
+    x = quantitative("cost", title=cost, scale={"type": "log", "nice": True}, axis=AXIS)
+    y = quantitative("score", title=title, scale={"zero": False, "padding": 14})
+    span = {"x": x, "y": quantitative("low", title=title), "y2": "high"}
+    base = {"x": x, "color": nominal("colour", scale=None)}
+    tooltip = [nominal("name"), quantitative("cost", title=cost, format=".3s")]
+    tooltip += [quantitative(key, format=".4f") for key in ("score", "low", "high")]
+    tooltip.append(nominal("frontier"))
+    steps = {"interpolate": "step-after", "color": GREY}
+    fill = nominal("fill", scale=None)
+    layers = [
+        layer("area", span, opacity=0.12, **steps) | {"data": data(edge), "name": "band"},
+        layer("line", {"x": x, "y": y}, strokeDash=[4, 3], **steps) | {"data": data(edge)},
+        layer("rule", {**span, **base}),
+        layer("point", {**base, "y": y, "fill": fill, "tooltip": tooltip}, size=90, strokeWidth=2),
     ]
-    low = alt.Y("low:Q", title=title)
-    return (
-        alt.layer(
-            along.mark_area(interpolate="step-after", opacity=0.12, color=grey).encode(
-                y=low, y2="high:Q"
-            ),
-            along.mark_line(interpolate="step-after", color=grey, strokeDash=[4, 3]).encode(y=y),
-            base.mark_rule().encode(y=low, y2="high:Q"),
-            base.mark_point(size=90, strokeWidth=2).encode(
-                y=y, fill=alt.Fill("fill:N", scale=None), tooltip=tooltip
-            ),
-            *(
-                base.mark_text(align=side, dx=aside, dy=-7)
-                .encode(y=y, text="said:N")
-                .transform_filter(f"datum.side == '{side}'")
-                for side, aside in TOWARDS_THE_MIDDLE
-            ),
+    for side, aside in TOWARDS_THE_MIDDLE:
+        label = layer(
+            "text", {**base, "y": y, "text": nominal("said")}, align=side, dx=aside, dy=-7
         )
-        .properties(height=HEIGHT)
-        .interactive()
-    )
+        layers.append(label | {"transform": [{"filter": f"datum.side == '{side}'"}]})
+    return layered(layers, data=data(values), height=HEIGHT, params=[zoom("band")])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from leaderboards.contents import Line, OpenBoard
 from leaderboards.views.charts import (
-    Chart,
     Spec,
     chart,
-    chart_spec,
     is_ours,
     is_reference,
     origin,
@@ -41,21 +40,23 @@ def named(lines: Sequence[Line]) -> list[tuple[str, Line]]:
     """Each curve with the name of the legend: a published one of a model that we measured has its
     name and its colour. References come last."""
     ours = {line.model: series_name(line) for line in lines if not line.source}
-    return [
-        (ours.get(line.model, line.label) if line.source else series_name(line), line)
-        for line in sorted(lines, key=is_reference)
-    ]
+    named_lines = []
+    for line in sorted(lines, key=is_reference):
+        name = ours.get(line.model, line.label) if line.source else series_name(line)
+        named_lines.append((name, line))
+    return named_lines
 
 
 def at_first(named_lines: Sequence[tuple[str, Line]], references: Sequence[str]) -> list[str]:
     """The curves that are drawn at first: what we trained, the given references, and published
     counterparts; where nothing is ours, everything."""
-    our_names = [
-        name
-        for name, line in named_lines
-        if not line.source and (not is_reference(line) or line.model in references)
-    ]
-    return list(dict.fromkeys(our_names or (name for name, _ in named_lines)))
+    all_names: dict[str, None] = {}
+    ours: dict[str, None] = {}
+    for name, line in named_lines:
+        all_names[name] = None
+        if not line.source and (not is_reference(line) or line.model in references):
+            ours[name] = None
+    return list(ours or all_names)
 
 
 def sources(lines: Iterable[Line]) -> list[str]:
@@ -83,16 +84,17 @@ def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
     parts = [slice(a, b) for a, b in pairwise(cuts) if b > a]
     counts = tuple(part.stop - part.start for part in parts)
 
-    def means(values: Sequence[float | None]) -> tuple[float | None, ...]:
+    def means(values: Sequence[Any]) -> tuple[Any, ...]:
         """The mean of each part; None of one that lacks a value."""
-        numbers = [[value for value in values[part] if value is not None] for part in parts]
-        return tuple(
-            sum(some) / n if len(some) == n else None
-            for some, n in zip(numbers, counts, strict=True)
-        )
+        of_parts: list[float | None] = []
+        for part in parts:
+            numbers = values[part]
+            of_parts.append(None if None in numbers else sum(numbers) / len(numbers))
+        return tuple(of_parts)
 
-    x, y = (tuple(v for v in means(values) if v is not None) for values in (line.x, line.y))
-    return replace(line, x=x, y=y, y_low=means(line.y_low), y_high=means(line.y_high)), counts
+    places, values = means(line.x), means(line.y)
+    low, high = means(line.y_low), means(line.y_high)
+    return replace(line, x=places, y=values, y_low=low, y_high=high), counts
 
 
 def curve_chart(
@@ -101,40 +103,18 @@ def curve_chart(
     title: str,
     *,
     logarithmic: bool = False,
-    bins: int = BINS,
     dark: bool = False,
-) -> Chart:
+) -> Spec:
     """The chosen curves: a drag or the wheel zooms, a click in the legend picks one out.
 
     Args:
         named_lines: every curve of the page with its name, so that a name keeps its colour.
         wanted_names: the names to draw.
-        bins: places of a curve at most; 0 draws every point.
     """
-    drawn, names = _chosen(named_lines, wanted_names, bins)
-    return chart(drawn, names, title, logarithmic, dark)
-
-
-def curve_spec(
-    named_lines: Sequence[tuple[str, Line]],
-    wanted_names: Sequence[str],
-    title: str,
-    *,
-    logarithmic: bool,
-) -> Spec:
-    """The same in Vega-Lite, as :func:`leaderboards.views.charts.chart_spec` is."""
-    drawn, names = _chosen(named_lines, wanted_names, BINS)
-    return chart_spec(drawn, names, title, logarithmic)
-
-
-def _chosen(
-    named_lines: Sequence[tuple[str, Line]], wanted_names: Sequence[str], bins: int
-) -> tuple[list[tuple[str, Line, tuple[int, ...]]], dict[str, str]]:
-    models: Mapping[str, str] = {name: line.model for name, line in reversed(named_lines)}
-    ordered = {name: models[name] for name in dict.fromkeys(name for name, _ in named_lines)}
+    model_by_name: dict[str, str] = {}
     drawn = []
     for name, line in named_lines:
+        model_by_name.setdefault(name, line.model)
         if name in wanted_names:
-            places = bins if bins and not line.by_size else len(line.x)
-            drawn.append((name, *binned(line, places)))
-    return drawn, ordered
+            drawn.append((name, *binned(line, len(line.x) if line.by_size else BINS)))
+    return chart(drawn, model_by_name, title, logarithmic, dark)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache
-from typing import Any
-
-import altair as alt
 
 from leaderboards.contents import Row
-from leaderboards.render import ARROWS
-from leaderboards.views.charts import SHORT, Chart, Spec, colour_of, filled, unchecked, with_data
+from leaderboards.render import with_arrow
+from leaderboards.views.charts import (
+    GREY,
+    SHORT,
+    Spec,
+    colour_of,
+    data,
+    layer,
+    layered,
+    nominal,
+    quantitative,
+)
 from leaderboards.views.tables import unique_names
 
 STEP = 35  # pixels of a row, as in the table beside it
 PADDING = {"top": 36, "left": 5, "right": 12, "bottom": 5}  # above: the head of the table
 AXIS = 58  # pixels of the numbers and the title below
-GREY = "#808080"
 # The setting of a row below its label, so that neither is cut where others have the same label.
 LONG = 24  # letters that fit beside each other
 IN_TWO_LINES = (
@@ -26,8 +31,7 @@ IN_TWO_LINES = (
 )
 
 
-@unchecked
-def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False) -> Chart:
+def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False) -> Spec:
     """One line for each row, from above: a dot at the mean and a whisker for the interval.
 
     Published numbers are hollow diamonds, replications hollow squares, and predictors without
@@ -36,63 +40,36 @@ def dots(rows: Sequence[Row], selected: Collection[str] = (), dark: bool = False
     Args:
         selected: names of rows (``unique_names``) that stand out; none, if all do.
     """
-    frame = _drawn(tuple(unique_names(rows)), _title(rows), _height(rows))
-    return with_data(frame, _points(rows, selected, dark))
-
-
-def dots_spec(rows: Sequence[Row]) -> Spec:
-    """The same in Vega-Lite, as :func:`leaderboards.views.charts.chart_spec` is."""
-    values_by_blank = {"<names>": tuple(unique_names(rows)), "<title>": _title(rows)}
-    spec = filled(_spec(), values_by_blank, _points(rows, (), dark=False))
-    return spec | {"height": _height(rows)}
-
-
-@cache
-def _spec() -> Spec:
-    return with_data(_drawn(("<names>",), "<title>", 1), ({},)).to_dict(validate=False)
-
-
-@unchecked
-def _drawn(names: tuple[str, ...], title: str, height: int) -> Chart:
-    """A chart without points."""
-    scale = alt.Scale(domain=names, padding=0)
-    axis = alt.Axis(labelLimit=150, labelExpr=IN_TWO_LINES, ticks=False, domain=False)
-    x = alt.X("mean:Q", title=title, scale=alt.Scale(zero=False), axis=alt.Axis(format=SHORT))
-    base = alt.Chart().encode(
-        y=alt.Y("name:N", sort=None, title=None, scale=scale, axis=axis),
-        color=alt.Color("colour:N", scale=None),
-        opacity=alt.condition("datum.strong", alt.value(1), alt.value(0.35)),
+    names = unique_names(rows)
+    points = []
+    for name, row in zip(names, rows, strict=True):
+        points.append(_point(name, row, not selected or name in selected, dark))
+    title = with_arrow(rows[0].metric, rows[0].direction)
+    axis = {"domain": False, "labelExpr": IN_TWO_LINES, "labelLimit": 150, "ticks": False}
+    scale = {"domain": names, "padding": 0}
+    base = {
+        "y": nominal("name", sort=None, title=None, scale=scale, axis=axis),
+        "color": nominal("colour", scale=None),
+        "opacity": {"condition": {"test": "datum.strong", "value": 1}, "value": 0.35},
+    }
+    tooltip = [nominal("name")]
+    tooltip += [quantitative(key, format=".4f") for key in ("mean", "low", "high")]
+    tooltip += [quantitative("seeds"), nominal("mark")]
+    whisker = {**base, "x": quantitative("low", title=title), "x2": "high"}
+    x = quantitative("mean", title=title, scale={"zero": False}, axis={"format": SHORT})
+    marks = {"shape": nominal("shape", scale=None), "fill": nominal("fill", scale=None)}
+    return layered(
+        [
+            layer("rule", whisker, strokeWidth=2),
+            layer("point", {**base, **marks, "x": x, "tooltip": tooltip}, size=80, strokeWidth=2),
+        ],
+        data=data(points),
+        height=STEP * len(rows) + PADDING["top"] + PADDING["bottom"] + AXIS,
+        padding=PADDING,
     )
-    tooltip = [
-        alt.Tooltip("name:N"),
-        *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("mean", "low", "high")),
-        alt.Tooltip("seeds:Q"),
-        alt.Tooltip("mark:N"),
-    ]
-    whisker = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
-    fill, shape = alt.Fill("fill:N", scale=None), alt.Shape("shape:N", scale=None)
-    point = base.mark_point(size=80, strokeWidth=2).encode(
-        x=x, shape=shape, fill=fill, tooltip=tooltip
-    )
-    return alt.layer(whisker, point).properties(height=height, padding=PADDING)
 
 
-def _title(rows: Sequence[Row]) -> str:
-    return f"{rows[0].metric} {ARROWS.get(rows[0].direction or '', '')}".strip()
-
-
-def _height(rows: Sequence[Row]) -> int:
-    return STEP * len(rows) + PADDING["top"] + PADDING["bottom"] + AXIS
-
-
-def _points(
-    rows: Sequence[Row], selected: Collection[str], dark: bool
-) -> tuple[dict[str, Any], ...]:
-    named = zip(unique_names(rows), rows, strict=True)
-    return tuple(_point(name, row, not selected or name in selected, dark) for name, row in named)
-
-
-def _point(name: str, row: Row, strong: bool, dark: bool) -> dict[str, Any]:
+def _point(name: str, row: Row, strong: bool, dark: bool) -> Spec:
     published = row.kind.startswith("published")
     colour = GREY if row.kind == "reference" else colour_of(row.model, dark)
     error = row.reading_error or 0.0

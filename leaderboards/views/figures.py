@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 from leaderboards.contents import ClaimLine
@@ -29,15 +28,11 @@ class Figure(NamedTuple):
 
 def figures_of(claims: Iterable[ClaimLine]) -> list[Figure]:
     """Figures by name, figure 4 before figure 10; the most demanding preset of each first."""
-    unsorted_figures = [
-        Figure(name, title, preset, tuple(claims))
-        for (name, title, preset), claims in groupby(
-            claims, key=lambda claim: (claim.figure, claim.title, claim.preset)
-        )
-    ]
-    return sorted(
-        unsorted_figures, key=lambda figure: (_counted(figure.name), by_demand(figure.preset))
-    )
+    by_place: dict[tuple[str, str, str], list[ClaimLine]] = {}
+    for claim in claims:
+        by_place.setdefault((claim.figure, claim.title, claim.preset), []).append(claim)
+    figures = [Figure(*place, tuple(of_figure)) for place, of_figure in by_place.items()]
+    return sorted(figures, key=_order)
 
 
 def most_demanding(figures: Sequence[Figure]) -> list[Figure]:
@@ -45,11 +40,20 @@ def most_demanding(figures: Sequence[Figure]) -> list[Figure]:
     return list({figure.name: figure for figure in reversed(figures)}.values())[::-1]
 
 
+def counted_claims(claims: Iterable[ClaimLine]) -> list[ClaimLine]:
+    """The claims that a headline counts: each figure at its most demanding preset, smoke not."""
+    of_figures: list[ClaimLine] = []
+    for figure in most_demanding(figures_of(claims)):
+        if figure.preset != PRESETS[-1]:
+            of_figures += figure.claims
+    return of_figures
+
+
 def by_demand(preset: str) -> tuple[int, str]:
     """The most demanding preset first, and after all of them those that somebody added."""
     return (PRESETS.index(preset) if preset in PRESETS else len(PRESETS)), preset
 
 
-def _counted(name: str) -> tuple[str, int]:
-    letters = name.rstrip("0123456789")
-    return letters, int(name.removeprefix(letters) or 0)
+def _order(figure: Figure) -> tuple[str, int, tuple[int, str]]:
+    letters = figure.name.rstrip("0123456789")
+    return letters, int(figure.name.removeprefix(letters) or 0), by_demand(figure.preset)

@@ -56,12 +56,8 @@ class Model:
 def models(board: OpenBoard) -> dict[str, str]:
     """Every measured model and its label, by label."""
     names_and_labels = board.distinct("summary", "", "model", "label", kind="measured")
-    return dict(
-        sorted(
-            ((name, plain(label)) for name, label in names_and_labels),
-            key=lambda pair: pair[1].lower(),
-        )
-    )
+    by_label = sorted(names_and_labels, key=lambda pair: plain(pair[1]).lower())
+    return {name: plain(label) for name, label in by_label}
 
 
 def model(board: OpenBoard, wanted: str) -> Model:
@@ -75,16 +71,15 @@ def model(board: OpenBoard, wanted: str) -> Model:
     decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
     label = plain(rows_of_model[0].label) if rows_of_model else wanted
     card = model_card(wanted) or {}
-    source = _source(wanted)
+    group = group_of(wanted)
+    folder = SOURCES if group == SOURCES else f"{SOURCES}/{group}"
+    source = f"{folder}/{wanted}.yaml" if group else ""
     return Model(wanted, label, look(wanted).colour, card, source, tuple(rows), decided)
 
 
-def _source(wanted: str) -> str:
-    for group in model_groups():
-        if wanted in choices(group):
-            folder = SOURCES if group == SOURCES else f"{SOURCES}/{group}"
-            return f"{folder}/{wanted}.yaml"
-    return ""
+def group_of(model: str) -> str:
+    """The group of a model among those of this project; "" of another package."""
+    return next((group for group in model_groups() if model in choices(group)), "")
 
 
 def about(shown_model: Model) -> list[tuple[str, str]]:
@@ -94,7 +89,7 @@ def about(shown_model: Model) -> list[tuple[str, str]]:
         ("deviations", str(shown_model.card.get("note", ""))),
         ("file", shown_model.source or "of another package"),
     ]
-    return [(key, value) for key, value in pairs if value]
+    return [pair for pair in pairs if pair[1]]
 
 
 def model_page(board: OpenBoard, shown_model: Model, address: Address) -> list[Part]:

@@ -6,12 +6,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.config.groups import choices, contenders, model_groups
+from bench.config.groups import contenders, model_groups
 from leaderboards.contents import ClaimLine, OpenBoard, Row
-from leaderboards.render import NOT_ASKED, PRESETS, VERDICTS, number, plain, rank, task_label
+from leaderboards.render import (
+    NOT_ASKED,
+    PRESETS,
+    VERDICTS,
+    listed,
+    number,
+    plain,
+    rank,
+    task_label,
+)
 from leaderboards.views.abilities.scale import Scale, Test, described, scale_of, tables_of, tests
 from leaderboards.views.claims import counted
 from leaderboards.views.links import Link, link, to_claim, to_model, to_table
+from leaderboards.views.models import group_of
 from leaderboards.views.parts import Filled
 from leaderboards.views.tables import Table, row_of
 from leaderboards.views.trust import YOURS, Bar, bar, trust_of
@@ -162,33 +172,30 @@ def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
     firsts = [_by_model(measured[ability]) for ability in abilities]
     names = dict.fromkeys(model for first in firsts for model in first)
     names |= dict.fromkeys(m for a in abilities for m in _planned(a, measured[a]))
-    used: list[Measured] = []
+    used: set[int] = set()  # the tables of cells, by their ids
     lines: dict[str, list[Line]] = {}
     for model in names:
         cells: list[Cell | None] = []
         for ability, first in zip(abilities, firsts, strict=True):
             if model in first:
                 source, row = first[model]
-                used += [] if any(source is used_source for used_source in used) else [source]
+                used.add(id(source))
                 cells.append(_cell(source, row))
             else:
                 cells.append(_planned(ability, measured[ability]).get(model))
         rows = [first[model][1] for first in firsts if model in first]
         label = plain(rows[0].label) if rows else model_label(model)
-        lines.setdefault(_group(model), []).append(Line(model, label, tuple(cells)))
+        lines.setdefault(group_of(model), []).append(Line(model, label, tuple(cells)))
     groups = []
     for group in [*model_groups(), ""]:  # of folders in their order, strangers last
         if group in lines:
             groups.append((group, tuple(sorted(lines[group], key=_most_known))))
-    all_sources = (source for ability in abilities for source in measured[ability])
-    sources = [
-        source for source in all_sources if any(source is used_source for used_source in used)
-    ]
-    return Matrix(
-        abilities,
-        tuple(groups),
-        tuple((_letter(n), source_used) for n, source_used in enumerate(sources)),
-    )
+    sources: list[tuple[str, Measured]] = []
+    for ability in abilities:
+        for source in measured[ability]:
+            if id(source) in used:
+                sources.append((_letter(len(sources)), source))
+    return Matrix(abilities, tuple(groups), tuple(sources))
 
 
 def _letter(place: int) -> str:
@@ -219,7 +226,9 @@ def _cell(source: Measured, row: Row) -> Cell:
         return Cell(FAILED, "✗", "", None, words, target, source)
     mean = row.mean if row.mean is not None else 0.0
     place = source.scale.place(mean) if source.scale else None
-    score = number(mean, 2) if place is None else _percent(place)
+    score = number(mean, 2)
+    if place is not None:  # a hair below 0 is 0
+        score = f"{place:.0%}".replace("-0%", "0%").replace("-", "−")
     contestants = sum(ranked_row.rank_best is not None for ranked_row in table.rows)
     reason = "no rank, since every seed is equal" if _repeats(row) else "not ranked"
     reason = reason if row.verified else "no rank, since nobody has run again what was submitted"
@@ -234,11 +243,6 @@ def _cell(source: Measured, row: Row) -> Cell:
     shown_rank = rank(row) if row.rank_best else ""
     bounded = None if place is None else min(max(place, 0.0), 1.0)
     return Cell(state, shown_rank, score, bounded, words, target, source)
-
-
-def _percent(share: float) -> str:
-    """A share in whole per cent; a hair below 0 is 0."""
-    return f"{share:.0%}".replace("-0%", "0%").replace("-", "−")
 
 
 def lacks(row: Row) -> list[str]:
@@ -264,10 +268,6 @@ def _planned(ability: str, sources: Sequence[Measured]) -> dict[str, Cell]:
     return cell_by_model
 
 
-def _group(model: str) -> str:
-    return next((group for group in model_groups() if model in choices(group)), "")
-
-
 def _most_known(line: Line) -> tuple[int, str]:
     measured_cells = [
         cell for cell in line.cells if cell is not None and cell.state in (SURE, PALE)
@@ -278,11 +278,11 @@ def _most_known(line: Line) -> tuple[int, str]:
 def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
     """The bar of verdicts, the contradicted first; what nobody asked yet is last."""
     counts = Counter(claim.verdict for claim in claims)
-    return tuple(
-        Segment(verdict, *VERDICTS[verdict], counts[verdict], link("claims", verdict=verdict))
-        for verdict in IN_BAR
-        if counts[verdict]
-    )
+    bar_segments = []
+    for verdict in (verdict for verdict in IN_BAR if counts[verdict]):
+        target = link("claims", verdict=verdict)
+        bar_segments.append(Segment(verdict, *VERDICTS[verdict], counts[verdict], target))
+    return tuple(bar_segments)
 
 
 def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimLine]) -> str:
@@ -301,19 +301,21 @@ def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimL
         elif len({row.model for row in ahead}) == 1:
             leads.append(f"{plain(ahead[0].label)} leads in {short}")
         elif ahead:
-            shared.append(f"{short} ({_some(plain(row.label) for row in ahead)})")
+            leaders = list(dict.fromkeys(plain(row.label) for row in ahead))
+            many = f"{len(leaders)} may be best"
+            shared.append(f"{short} ({many if leaders[2:] else ' or '.join(leaders)})")
         else:
             unranked.append(short)
     parts = leads
     if shared:
-        parts.append(f"no single model leads in {_listed(shared)}")
+        parts.append(f"no single model leads in {listed(shared)}")
     parts += alone
     if unranked:
-        parts.append(f"nothing is tuned enough to be ranked in {_listed(unranked)}")
+        parts.append(f"nothing is tuned enough to be ranked in {listed(unranked)}")
     if small:
-        parts.append(f"only a test of the machinery is measured in {_listed(small)}")
+        parts.append(f"only a test of the machinery is measured in {listed(small)}")
     if missing:
-        parts.append(f"nothing is measured yet in {_listed(missing)}")
+        parts.append(f"nothing is measured yet in {listed(missing)}")
     text = "; ".join(parts) or "nothing is measured yet"
     return f"{text[0].upper()}{text[1:]}. {_of_claims(claims)}".strip()
 
@@ -346,12 +348,3 @@ def _of_claims(claims: Sequence[ClaimLine]) -> str:
         f"{reproduced} of {len(with_verdict)} published claims are reproduced, {lost} contradicted "
         f"and {open_ones} still open."
     )
-
-
-def _some(names: Iterable[str]) -> str:
-    different = list(dict.fromkeys(names))
-    return " or ".join(different) if len(different) < 3 else f"{len(different)} may be best"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)

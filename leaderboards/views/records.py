@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.records.schema import Trial
-from leaderboards.code_status import form_of
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.render import ARROWS, plain, quantity
+from leaderboards.tables.code_status import form_of
 from leaderboards.tables.replications import together
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
 from leaderboards.views.parts import Beside, Code, Grid, Links, Part, Text, facts
-from leaderboards.views.tables import by_scale, first_task
+from leaderboards.views.tables import by_scale, first_task, has_all
 from leaderboards.views.trust import YOURS, explained, trust_of
 
 Facts = list[tuple[str, str]]
@@ -65,22 +65,26 @@ def record(board: OpenBoard, run_id: str, origin: str = "") -> Record | None:
     line = board.record(run_id, origin)
     if line is None:
         return None
-    rows = board.summary(task=line.task, preset=line.preset, model=line.model)
     yours = line.origin == YOURS
-    own_rows = (row for row in rows if (row.origin == YOURS) == yours)
-    row = next((row for row in own_rows if run_id in row.run_ids), None)
-    run_ids = list(row.run_ids) if row else [run_id]
+    row_of_run = None
+    for row in board.summary(task=line.task, preset=line.preset, model=line.model):
+        if (row.origin == YOURS) == yours and run_id in row.run_ids and row_of_run is None:
+            row_of_run = row
+    run_ids = list(row_of_run.run_ids) if row_of_run else [run_id]
     seeds = board.distinct("records", line.task, *Seed._fields, run_id=run_ids)
     beside = [seed for seed in map(Seed._make, seeds) if (seed.origin == YOURS) == yours]
-    claims = tuple(claim for claim in board.claims() if run_id in claim.run_ids)
+    claims = [claim for claim in board.claims() if run_id in claim.run_ids]
     replications = board.replications(line.task)
-    replications_of_run = tuple(
-        run for run in replications if run_id in (run.run_id, run.other_run_id)
-    )
-    named = board.distinct("records", line.task, "origin", run_id=[run_id])
-    others = tuple(of for (of,) in named if of != line.origin)
+    again = [run for run in replications if run_id in (run.run_id, run.other_run_id)]
+    origins = board.distinct("records", line.task, "origin", run_id=[run_id])
     return Record(
-        line, json.loads(line.content), row, tuple(beside), claims, replications_of_run, others
+        line,
+        json.loads(line.content),
+        row_of_run,
+        tuple(beside),
+        tuple(claims),
+        tuple(again),
+        others=tuple(origin for (origin,) in origins if origin != line.origin),
     )
 
 
@@ -127,21 +131,21 @@ def record_page(found_record: Record, models: Container[str], address: Address) 
     ]
 
 
-def matching(board: OpenBoard, words: str) -> list[tuple[str, str]]:
+def matching(board: OpenBoard, search: str) -> list[tuple[str, str]]:
     """Run id and origin of the records in whose id, label, role or origin every word occurs."""
-    wanted = words.lower().split()
-    return [
-        (run_id, origin)
-        for task in board.tasks()
-        for run_id, origin, *texts in board.distinct("records", task, *SEARCHED)
-        if all(word in " ".join((run_id, origin, *texts)).lower() for word in wanted)
-    ]
+    names = []
+    for task in board.tasks():
+        for texts in board.distinct("records", task, *SEARCHED):
+            if has_all(search, texts):
+                names.append((texts[0], texts[1]))
+    return names
 
 
 def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str, Any]]:
     """One dictionary for each record of the row of a record: how far each was checked."""
-    return [
-        {
+    lines = []
+    for seed in shown_record.beside:
+        line = {
             "seed": seed.seed,
             "level": seed.checked.partition(",")[0],
             "checked": seed.checked,
@@ -149,8 +153,8 @@ def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str
             "origin": seed.origin,
             "record": address(to_record(seed.run_id, seed.origin)),
         }
-        for seed in shown_record.beside
-    ]
+        lines.append(line)
+    return lines
 
 
 def trust_facts(shown_record: Record) -> Facts:
@@ -209,9 +213,9 @@ def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:
     ]
 
 
-def told_again(found: Sequence[Replication]) -> str:
+def in_words(replications: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
-    summary = together(found)
+    summary = together(replications)
     kinds = "" if summary.machines == 1 else "s"
     runs = "run was" if summary.runs == 1 else "runs were"
     return (
@@ -267,14 +271,12 @@ def provenance_facts(content: Mapping[str, Any]) -> Facts:
 def study_lines(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every setting that the search of a record tried, in the order of the search, with its mean
     over seeds where it was trained with all of them."""
-    trials = [
-        Trial.model_validate(trial_content)
-        for trial_content in (content.get("study") or {}).get("trials", [])
-    ]
-    means = [{"mean over seeds": trial.score if trial.over_seeds else None} for trial in trials]
-    if not any(trial.over_seeds for trial in trials):
-        means = [{} for _ in trials]
-    return [
-        {**trial.parameters, "value": trial.value, **mean, "outcome": trial.outcome}
-        for trial, mean in zip(trials, means, strict=True)
-    ]
+    trials = list(map(Trial.model_validate, (content.get("study") or {}).get("trials", [])))
+    has_means = any(trial.over_seeds for trial in trials)
+    lines = []
+    for trial in trials:
+        line = {**trial.parameters, "value": trial.value}
+        if has_means:
+            line["mean over seeds"] = trial.score if trial.over_seeds else None
+        lines.append({**line, "outcome": trial.outcome})
+    return lines

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from leaderboards.contents import Row
-from leaderboards.render import PRESETS, covered, name, noted, number
+from leaderboards.render import PRESETS, covered, listed, name, noted, number
 from leaderboards.views.tables import Brief, Table
 
 
@@ -121,17 +122,16 @@ def _better_reference(rows: Iterable[Row], best: Row) -> Row | None:
     An oracle knows what nothing can learn, so it never counts.
     """
     sign = 1 if best.direction == "maximise" else -1
-    values = [
-        (sign * row.mean, row)
-        for row in rows
-        if row.kind == "reference" and row.mean is not None and not row.model.startswith("oracle")
-    ]
-    value, row = max(values, key=lambda pair: pair[0], default=(0.0, None))
-    return row if row and best.mean is not None and value > sign * best.mean else None
+    better, least = None, sign * best.mean if best.mean is not None else math.inf
+    for row in rows:
+        is_learnable = row.kind == "reference" and not row.model.startswith("oracle")
+        if is_learnable and row.mean is not None and sign * row.mean > least:
+            better, least = row, sign * row.mean
+    return better
 
 
-def _listed(rows: Sequence[Row], conjunction: str = "and") -> str:
-    names = [name(row) for row in rows]
+def _listed(rows: Sequence[Row], conjunction: str) -> str:
+    names = list(map(name, rows))
     if len(names) > 4:
         names = [*names[:3], f"{len(names) - 3} more"]
-    return f" {conjunction} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    return listed(names, conjunction)

@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bench.config.groups import contenders, task_card
@@ -86,10 +85,11 @@ def tasks(board: OpenBoard) -> list[str]:
 
 def tables(rows: Iterable[Line]) -> list[Table[Line]]:
     """The tables that rows form, in the order of the rows."""
-    found: dict[tuple[str, str, str, str], list[Line]] = {}
+    rows_by_place: dict[tuple[str, str, str, str], list[Line]] = {}
     for row in rows:
-        found.setdefault((row.task, row.preset, row.variant, row.metric), []).append(row)
-    return [Table(*key, tuple(own)) for key, own in found.items()]
+        place = row.task, row.preset, row.variant, row.metric
+        rows_by_place.setdefault(place, []).append(row)
+    return [Table(*place, tuple(rows_there)) for place, rows_there in rows_by_place.items()]
 
 
 def headline_tables(board: OpenBoard, task: str) -> list[Table[Brief]]:
@@ -97,10 +97,8 @@ def headline_tables(board: OpenBoard, task: str) -> list[Table[Brief]]:
     where nobody measured the task."""
     metrics = board.distinct("rows", task, "metric", headline=True)
     metrics = metrics or board.distinct("rows", task, "metric")
-    asked = [metric for (metric,) in metrics]
-    return tables(
-        Brief(*line) for line in board.distinct("rows", task, *Brief._fields, metric=asked)
-    )
+    names = [metric for (metric,) in metrics]
+    return tables(map(Brief._make, board.distinct("rows", task, *Brief._fields, metric=names)))
 
 
 def whole(board: OpenBoard, table: Table[Brief]) -> Table[Row]:
@@ -113,12 +111,12 @@ def whole(board: OpenBoard, table: Table[Brief]) -> Table[Row]:
 def first_task(board: OpenBoard) -> str:
     """The task that is shown where none is asked for: that of the README, or the one with the most
     telling table."""
-    known = tasks(board)
-    if IN_README in known or not known:
+    names = tasks(board)
+    if IN_README in names or not names:
         return IN_README
     lines = board.distinct("summary", "", *Brief._fields, kind="measured")
-    found = tables(Brief(*line) for line in lines)
-    return opening(found).task if found else known[0]
+    measured = tables(map(Brief._make, lines))
+    return opening(measured).task if measured else names[0]
 
 
 def by_scale(preset: str) -> int:
@@ -135,21 +133,22 @@ def telling(rows: Sequence[Row] | Sequence[Brief]) -> tuple[bool, int, int, int]
     return bool(measured) and scale > 0, tuned, len({row.model for row in measured}), scale
 
 
-def most_telling_first(found: Iterable[Table[Line]]) -> list[Table[Line]]:
+def most_telling_first(candidates: Iterable[Table[Line]]) -> list[Table[Line]]:
     """The tables, the most telling first; of equals the last, which is the largest, since variants
     are sorted by their size."""
-    last_first = list(found)[::-1]
+    last_first = list(candidates)[::-1]
     return sorted(last_first, key=lambda table: telling(table.rows), reverse=True)
 
 
-def opening(found: Sequence[Table[Line]]) -> Table[Line]:
+def opening(candidates: Sequence[Table[Line]]) -> Table[Line]:
     """The table that a task opens on."""
-    return most_telling_first(found)[0]
+    return most_telling_first(candidates)[0]
 
 
-def presets(found: Iterable[Table[Any]]) -> list[str]:
+def presets(of_tables: Iterable[Table[Any]]) -> list[str]:
     """The presets of tables, by growing scale."""
-    return sorted({table.preset for table in found}, key=lambda preset: (by_scale(preset), preset))
+    names = {table.preset for table in of_tables}
+    return sorted(names, key=lambda preset: (by_scale(preset), preset))
 
 
 def ordered(rows: Sequence[Row], order: str) -> list[Row]:
@@ -157,16 +156,16 @@ def ordered(rows: Sequence[Row], order: str) -> list[Row]:
     return sorted(rows, key=ORDERS[order])
 
 
-def matching(rows: Iterable[Row], words: str) -> list[Row]:
+def has_all(search: str, texts: Iterable[str]) -> bool:
+    """Whether every word of a search occurs in one of the texts, however it is written."""
+    searched = " ".join(texts).lower()
+    return all(word in searched for word in search.lower().split())
+
+
+def matching(rows: Iterable[Row], search: str) -> list[Row]:
     """The rows in whose model, setting, mark or origin every word occurs."""
-    wanted = words.lower().split()
-    return [row for row in rows if all(word in _searched(row) for word in wanted)]
-
-
-def _searched(row: Row) -> str:
-    return " ".join(
-        (row.label, row.model, row.setting, row.mark, row.kind, row.source, row.origin)
-    ).lower()
+    names = ("label", "model", "setting", "mark", "kind", "source", "origin")
+    return [row for row in rows if has_all(search, (getattr(row, name) for name in names))]
 
 
 def contents_of(board: OpenBoard, rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
@@ -175,25 +174,26 @@ def contents_of(board: OpenBoard, rows: Iterable[Row]) -> dict[str, dict[str, An
     for row in rows:
         if row.run_ids:
             firsts.setdefault(row.task, []).append(row.run_ids[0])
-    found = (one for task, run_ids in firsts.items() for one in board.records(task, run_id=run_ids))
-    return {record.run_id: json.loads(record.content) for record in found}
+    contents = {}
+    for task, run_ids in firsts.items():
+        for record in board.records(task, run_id=run_ids):
+            contents[record.run_id] = json.loads(record.content)
+    return contents
 
 
 def unique_names(rows: Sequence[Row]) -> list[str]:
     """A name for each row that no other row has: published rows add where they are from."""
-    names = [name(row) for row in rows]
-    counts = Counter(names)
-    told = [
-        f"{one} [{row.source or row.origin or row.kind}]" if counts[one] > 1 else one
-        for one, row in zip(names, rows, strict=True)
-    ]
-    again = Counter(told)
-    seen: Counter[str] = Counter()
-    for place, one in enumerate(told):
-        seen[one] += 1
-        if again[one] > 1:
-            told[place] = f"{one} #{seen[one]}"
-    return told
+    counts = Counter(map(name, rows))
+    names = []
+    for row in rows:
+        where = f" [{row.source or row.origin or row.kind}]"
+        names.append(name(row) + (where if counts[name(row)] > 1 else ""))
+    counts, numbers = Counter(names), Counter[str]()
+    for place, row_name in enumerate(names):
+        numbers[row_name] += 1
+        if counts[row_name] > 1:
+            names[place] = f"{row_name} #{numbers[row_name]}"
+    return names
 
 
 ALWAYS = ("rank", "model", "score", "low", "high", "seeds", "mark", "level")
@@ -210,10 +210,11 @@ def lines(
         address: of the link in the column ``record``.
     """
     labels = Counter((row.label, row.kind, row.origin) for row in rows)
-    several = {key for key, count in labels.items() if count > 1}
-    return [
-        _line(row, contents, address, (row.label, row.kind, row.origin) in several) for row in rows
-    ]
+    table_lines = []
+    for row in rows:
+        has_rivals = labels[row.label, row.kind, row.origin] > 1
+        table_lines.append(_line(row, contents, address, has_rivals))
+    return table_lines
 
 
 def _line(
@@ -222,6 +223,11 @@ def _line(
     """The line of a row; its name has the setting where ``several`` rows have its label."""
     content = next((contents[run_id] for run_id in row.run_ids if run_id in contents), {})
     well = row.outcome == "ok"
+    reasons: dict[str, list[str]] = {word: [] for word in reversed(WORDS)}
+    for mark in row.marks:
+        word, _, reason = mark.partition(": ")
+        if word in reasons:  # else it is of a board of another version
+            reasons[word].append(reason)
     return {
         "rank": "" if row.rank_best is None else rank(row),
         "model": (name(row) if several else plain(row.label))
@@ -236,7 +242,7 @@ def _line(
         "level": trust_of(row).short if row.origin else "",
         "note": row.note,
         "outcome": row.cause or row.outcome,
-        **{word: _why(row, word) for word in reversed(WORDS)},
+        **{word: "; ".join(texts) for word, texts in reasons.items()},
         "chosen settings": chosen_settings(content),
         "steps": row.training_steps,
         "trials": row.trials,
@@ -255,22 +261,15 @@ def _line(
     }
 
 
-def _why(row: Row, word: str) -> str:
-    """Why a row has a mark; empty where it has not."""
-    return "; ".join(
-        mark.partition(": ")[2] for mark in row.marks if mark.partition(":")[0] == word
-    )
-
-
 def chosen_settings(content: Mapping[str, Any]) -> str:
     """What the search of a record chose among, with the values that it chose."""
     study = content.get("study") or {}
     config = content.get("config", {})
-    found = []
+    settings = []
     for key in study.get("search_space", {}):
         section, _, setting = key.partition(".")
-        found.append(f"{setting}={config.get(section, {}).get(setting)}")
-    return ", ".join(found)
+        settings.append(f"{setting}={config.get(section, {}).get(setting)}")
+    return ", ".join(settings)
 
 
 def row_of(rows: Iterable[Row]) -> Row:
@@ -278,19 +277,8 @@ def row_of(rows: Iterable[Row]) -> Row:
     return min(rows, key=lambda row: (row.rank_best is None, row.outcome != "ok"))
 
 
-def settings_of_tables(board: OpenBoard, found: Iterable[Table[Row]]) -> dict[str, dict[str, Any]]:
-    """Group → how the task was set there, by one record of each group."""
-    firsts = {table.rows[0].group: table.measured[0] for table in found if table.measured}
-    contents = contents_of(board, firsts.values())
-    return {
-        group: contents[row.run_ids[0]]["config"].get("tasks", {})
-        for group, row in firsts.items()
-        if row.run_ids[0] in contents
-    }
-
-
 def coverage(
-    task: str, found: Iterable[Table[Brief]], planned: Callable[[str], Sequence[str]]
+    task: str, of_tables: Iterable[Table[Brief]], planned: Callable[[str], Sequence[str]]
 ) -> list[dict[str, Any]]:
     """How far each model was measured at each preset: one dictionary for each pair, what is only
     planned last.
@@ -298,25 +286,25 @@ def coverage(
     Args:
         planned: preset → the models that contend there by their cards.
     """
-    own = sorted(found, key=lambda table: (-by_scale(table.preset), table.preset))
+    rows_by_preset: dict[str, list[Brief]] = {}
+    for table in sorted(of_tables, key=lambda table: (-by_scale(table.preset), table.preset)):
+        rows_by_preset.setdefault(table.preset, []).extend(table.measured)
     lines = []
-    for preset, group in groupby(own, key=lambda table: table.preset):
-        rows = [row for table in group for row in table.measured]
+    for preset, rows in rows_by_preset.items():
         labels = {row.model: plain(row.label) for row in rows}
         for model in dict.fromkeys([*labels, *planned(preset)]):
-            mine = [row for row in rows if row.model == model]
-            lost = sum(row.outcome != "ok" for row in mine)
+            outcomes = [row.outcome for row in rows if row.model == model]
+            done = outcomes.count("ok")
             command = f"python -m bench.sweep tasks={task} models={model} preset={preset}"
-            lines.append(
-                {
-                    "model": labels.get(model) or model_label(model),
-                    "preset": preset,
-                    "state": PLANNED if not mine else "failed" if lost == len(mine) else "done",
-                    "rows done": len(mine) - lost,
-                    "rows failed": lost,
-                    "command": "" if mine else command,
-                }
-            )
+            line = {
+                "model": labels.get(model) or model_label(model),
+                "preset": preset,
+                "state": PLANNED if not outcomes else "done" if done else "failed",
+                "rows done": done,
+                "rows failed": len(outcomes) - done,
+                "command": "" if outcomes else command,
+            }
+            lines.append(line)
     return sorted(lines, key=lambda line: line["state"] == PLANNED)
 
 
@@ -325,11 +313,12 @@ def planned(task: str, preset: str) -> Sequence[str]:
     return contenders(task, preset) if preset in PRESETS else ()
 
 
-def cards(table: Table[Row]) -> list[tuple[str, Mapping[str, Any]]]:
+def cards(table: Table[Row]) -> dict[str, Mapping[str, Any]]:
     """The cards of a table's task and of its models, by name."""
-    about = [(table.task, task_card(table.task))] if task_card(table.task) else []
-    shown = [(row.model, model_card(row.model)) for row in table.measured]
-    return list(dict([*about, *((model, found) for model, found in shown if found)]).items())
+    card_by_name = {table.task: task_card(table.task)}
+    for row in table.measured:
+        card_by_name[row.model] = model_card(row.model) or {}
+    return {name: card for name, card in card_by_name.items() if card}
 
 
 def _last_if_unknown(value: float | None) -> float:

@@ -10,7 +10,7 @@ from leaderboards.contents import OpenBoard
 from leaderboards.views import claims
 from leaderboards.views.links import Address, link
 from leaderboards.views.parts import Grid, Links, Part, Text
-from leaderboards.views.records import again_lines, machine_lines, told_again
+from leaderboards.views.records import again_lines, in_words, machine_lines
 from leaderboards.views.tables import Brief, Table, coverage, planned
 
 
@@ -20,7 +20,7 @@ def replication_parts(board: OpenBoard, task: str, **where: Any) -> list[Part]:
     if not runs:
         return []
     return [
-        Grid("Replications", again_lines(runs), lead=told_again(runs)),
+        Grid("Replications", again_lines(runs), lead=in_words(runs)),
         Grid("Replications by machine", machine_lines(runs)),
     ]
 

@@ -61,18 +61,18 @@ def bar(board: OpenBoard) -> Bar:
     rows = board.summary(kind=["measured", "replication"])
     counts = Counter(trust_of(row).level for row in rows if row.kind == "measured")
     levels = tuple((level, counts[level]) for level in reversed(LEVELS) if counts[level])
-    own: dict[str, list[Row]] = {}
+    your_rows: dict[str, list[Row]] = {}
     for row in rows:
         if trust_of(row).yours:
-            own.setdefault(row.task, []).append(row)
-    to_own = tuple((task_label(task), len(some), to_table(some[0])) for task, some in own.items())
-    yours = sum(count for _, count, _ in to_own)
-    return Bar(levels, counts.total(), together(replications(board)), yours, to_own)
-
-
-def replications(board: OpenBoard) -> list[Replication]:
-    """Every run that was made once more, of all tasks."""
-    return [line for task in board.tasks() for line in board.replications(task)]
+            your_rows.setdefault(row.task, []).append(row)
+    to_yours = []
+    for task, of_task in your_rows.items():
+        to_yours.append((task_label(task), len(of_task), to_table(of_task[0])))
+    yours = sum(map(len, your_rows.values()))
+    replications: list[Replication] = []
+    for task in board.tasks():
+        replications += board.replications(task)
+    return Bar(levels, counts.total(), together(replications), yours, tuple(to_yours))
 
 
 def explained() -> str:

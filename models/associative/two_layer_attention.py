@@ -55,6 +55,7 @@ class TwoLayerAttention(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(vocabulary, length, width)
+        # Buffers: drawn once, saved with the model and never trained.
         self.register_buffer("tokens", torch.randn(vocabulary, width))
         self.register_buffer("positions", torch.randn(length, width))
         self.register_buffer("readout", _linear(vocabulary, width))
@@ -85,11 +86,13 @@ class TwoLayerAttention(nn.Module):
     def output_scores(self) -> Tensor:
         """What W_O² stores: score of each output (column) for each attended token (row),
         (vocabulary, vocabulary)."""
+        # Row k: U W_O² W_V² e_k, what attending to k says about the output.
         return self.tokens @ (self.readout @ self.output_2 @ self.value_2).T
 
     def token_scores(self) -> Tensor:
         """What W_K² stores: how much a token (row) looks for a position that follows a token
         (column), (vocabulary, vocabulary)."""
+        # e_kᵀ W_K² W_O¹ W_V¹ e_j: layer 2 looks for what layer 1 wrote of the token before.
         return self.tokens @ self.key_2 @ self.moved @ self.tokens.T
 
     def position_scores(self) -> Tensor:
@@ -125,4 +128,5 @@ def check_sizes(vocabulary: int, length: int, width: int) -> None:
 
 
 def _linear(rows: int, columns: int) -> Tensor:
+    # Uniform on ±1/√columns, as ``nn.Linear`` starts.
     return (2 * torch.rand(rows, columns) - 1) / math.sqrt(columns)

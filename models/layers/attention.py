@@ -243,6 +243,8 @@ def _chunks(heads: int, time: int, positions: int, causal: bool) -> Iterator[_Ch
         for start in range(0, time, size):
             end = min(start + size, time)
             seen = end if causal else positions
+            # Masks of a head lie chunk after chunk, without the keys that no query of a chunk may
+            # see.
             masks = slice(used, used + (end - start) * seen)
             some = slice(first, min(first + together, heads))
             yield _Chunk(some, slice(start, end), slice(0, seen), masks)

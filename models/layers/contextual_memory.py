@@ -41,6 +41,7 @@ def unit(x: Tensor) -> Tensor:
     Norms below 1e-6, which half precision could not hold, count as 1e-6: no NaN for a zero vector.
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    # The released library has no ε here; a zero vector was NaN there.
     return functional.normalize(wide, dim=-1, eps=SMALLEST_NORM)
 
 
@@ -97,6 +98,7 @@ def read_slots(queries: Tensor, keys: Tensor, values: Tensor, dropout: float) ->
     """
     batch, heads, time, width = queries.shape
     read = attend(
+        # (1, heads, batch · time, head width)
         queries.transpose(1, 2).reshape(1, batch * time, heads, width).transpose(1, 2),
         keys[None],
         values[None],

@@ -227,9 +227,11 @@ class ContextualMemory(nn.Module, ABC):
             return self(hidden, delay)
         for_keys, for_values = self._project(hidden)
         averages, key = self.key_extractor(hidden, for_keys, state.key)
+        # The pair of the position before: its value mixes in the vector of this one.
         completed = self._values(state.value.unsqueeze(2), for_values)
         keys = torch.cat((state.keys, unit(state.key.average).unsqueeze(2)), 2)
         values = torch.cat((state.values, completed), 2)
+        # Counted from the oldest pair that is kept: only the distance to the last one matters.
         first, last = self.visible(keys.shape[2], delay)
         seen = last - first
         if seen:

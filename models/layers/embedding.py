@@ -42,9 +42,12 @@ class InputOutput(nn.Module):
         self.target: nn.Linear | None
         if specification.vocabulary is not None:
             self.source = nn.Embedding(specification.vocabulary, width)
+            # A tied table is read out from width numbers; an untied one picks a row, as a product
+            # with a one-hot vector does.
             source_fan_in = width if tie else 1
         else:
             assert specification.input_channels is not None
+            # Channels in and out may differ in number: one matrix cannot be both.
             self.source = nn.Linear(specification.input_channels, width, bias=False)
             source_fan_in = specification.input_channels
         if specification.vocabulary is not None and tie:

@@ -45,6 +45,7 @@ def latest(group: Tensor) -> Tensor:
 
 def _extreme(group: Tensor, which: str) -> Tensor:
     position = torch.arange(group.shape[-1], device=group.device).expand_as(group)
+    # Groups are numbered over the whole batch: one flat table holds the answers of all of them.
     found = torch.zeros_like(group).flatten()
     found.scatter_reduce_(0, group.flatten(), position.flatten(), which, include_self=False)
     return found[group] == position
@@ -62,6 +63,7 @@ def packed(kept: Tensor) -> tuple[Tensor, Tensor]:
     """
     number = kept.sum(-1, keepdim=True)
     most = int(number.max())
+    # A stable sort of 0 before 1: the rows that are kept come first, in their order.
     index = torch.argsort((~kept).to(torch.uint8), dim=-1, stable=True)[..., :most]
     return index, torch.arange(most, device=kept.device) < number
 

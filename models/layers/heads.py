@@ -21,4 +21,5 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 def join_heads(x: Tensor) -> Tensor:
     """(batch, heads, time, head width) -> (batch, time, width); undoes ``split_heads``."""
+    # A view only where the heads of a position lie together in memory; else a copy.
     return x.transpose(1, 2).flatten(2)

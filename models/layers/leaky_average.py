@@ -82,6 +82,7 @@ class _LeakyAverage(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
         decay, averages = ctx.saved_tensors
+        # By the same Function, so that a second derivative exists as well.
         delta = _LeakyAverage.apply(gradient, decay, not ctx.backwards)
         decay_gradient = None
         if ctx.needs_input_grad[1]:
@@ -128,6 +129,7 @@ def _scan(x: Tensor, decay: Tensor, backwards: bool) -> Tensor:
     for previous, current in pairwise(order):
         averages[:, :, current].addcmul_(averages[:, :, previous], factor)
     if averages.shape[1] > 1:
+        # One position for each chunk, and a decay as long as a chunk.
         carry = _scan(averages[:, :, order[-1]], decay * chunk, backwards)[:, :, None]
         # A position n steps into a chunk has λⁿ of the average that the chunk before handed on.
         distance = torch.arange(1, chunk + 1, device=x.device, dtype=x.dtype)

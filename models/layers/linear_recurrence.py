@@ -163,6 +163,7 @@ def _chunk_by_chunk(
     else:
         added = _Added(v, decay.scores([Reader(q)], [k])[0][0], decay.to_the_end(k).mT @ v)
 
+    # The only loop over chunks: all before it was done for every chunk at once.
     found, written, state = _carry(
         decay.whole.expand(len(v), -1, -1, -1, -1), added, corrections, state
     )
@@ -171,6 +172,7 @@ def _chunk_by_chunk(
         outputs = outputs + added.scores @ added.values
     if corrections is not None and written is not None:
         outputs = outputs + corrections.scores @ written
+    # (chunks, batch, heads, chunk, width) -> (batch, time, heads, width), without the padding.
     return outputs.permute(1, 0, 3, 2, 4).flatten(1, 2)[:, :length], state
 
 
@@ -246,6 +248,7 @@ def _carry(
         systems = list(zip(known.unbind(0), by_memory.unbind(0), places.unbind(0), strict=True))
     for index, factors in enumerate(whole.unbind(0)):
         found.append(state)
+        # Over the whole chunk, by row (key channel) of the memory.
         following = factors * state
         if additions is not None:
             following = following + additions[index]

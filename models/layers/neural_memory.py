@@ -142,6 +142,7 @@ def start_of(weights: Weights, like: Writes) -> MemoryState:
     """
     batch = like.keys.shape[:-2]
     spread = tuple(layer.expand(*batch, *layer.shape[-2:]) for layer in weights)
+    # No surprise yet: S_0 = 0.
     return MemoryState(spread, tuple(map(torch.zeros_like, spread)), like.between(0, 0))
 
 
@@ -186,6 +187,7 @@ def scan_memory(
             rows = share.within[..., 1:, :] if read_own else share.within[..., :-1, :]
             readings.append(_read_within(layers, gradients, rows, asked, rule))
         if end <= whole:
+            # Weights change at the end of a chunk only: all gradients in it are of its start.
             layers = _bounded(_end_of_chunk(layers, gradients, share.at_end), rule)
     found = torch.cat(readings, -2)[..., before:, :] if readings else None
     return found, MemoryState(
@@ -206,6 +208,7 @@ def recur_memory(
         own = writes.between(position, position + 1)
         eta, keep = own.momenta.unsqueeze(-1), 1 - own.forgetting.unsqueeze(-1)
         previous = weights
+        # −θ u = errors ⊗ inputs, as ``_steps`` gives it, once more as a matrix.
         momentum = tuple(
             eta * layer + errors.mT @ inputs
             for layer, (inputs, errors) in zip(momentum, _steps(start, own, rule), strict=True)
@@ -269,7 +272,9 @@ def _bounded(layers: Weights, rule: Rule) -> Weights:
 
 def _no_longer_than(longest: float, gradient: Tensor) -> Tensor:
     """Gradients (*batch, 2, outputs, inputs), each scaled to ``longest`` where it is longer."""
+    # One length for M and S of a layer together, for each memory of the batch.
     length = gradient.flatten(-3).norm(dim=-1)[..., None, None, None]
+    # min(1, longest / length).
     return gradient * (longest / length.clamp(min=longest))
 
 
@@ -285,6 +290,7 @@ def _linear_scan(factors: Tensor, inputs: Tensor) -> Tensor:
     factors = factors.unsqueeze(-1)
     reach = 1
     while reach < inputs.shape[-2]:
+        # After k passes every x_t holds the 2ᵏ newest inputs.
         joined = factors[..., reach:, :] * inputs[..., :-reach, :] + inputs[..., reach:, :]
         inputs = torch.cat((inputs[..., :reach, :], joined), -2)
         longer = factors[..., reach:, :] * factors[..., :-reach, :]
@@ -338,6 +344,7 @@ def _read_within(
 
     def layer_at(layer: Tensor, inputs: Tensor, errors: Tensor) -> Callable[[Tensor], Tensor]:
         def apply(x: Tensor) -> Tensor:
+            # M_0 x and S_0 x by one product, (…, positions, 2, outputs).
             from_start = (x @ layer.flatten(-3, -2).mT).unflatten(-1, (2, -1))
             return (of_start * from_start).sum(-2) + (of_steps * (x @ inputs.mT)) @ errors
 
@@ -354,6 +361,7 @@ def _end_of_chunk(
     of_start, of_steps = at_end[..., :2], at_end[..., 2:, None]
     following = []
     for layer, (inputs, errors) in zip(layers, gradients, strict=True):
+        # The shares of M_0 and S_0 in M_n and S_n: a 2 × 2 matrix times both, flattened.
         kept = (of_start @ layer.flatten(-2)).unflatten(-1, layer.shape[-2:])
         # One product for M and S: their rows side by side.
         shared = (of_steps * errors.unsqueeze(-3)).transpose(-1, -2).flatten(-3, -2)

@@ -67,8 +67,10 @@ class Block(nn.Module):
 
     def __init__(self, width: int, mixer: Mixer, *, mlp: bool) -> None:
         super().__init__()
+        # Pre-norm: the residual stream itself is never normalised on its way to the last norm.
         self.mixer_norm = nn.LayerNorm(width, eps=1e-5)
         self.mixer = mixer
+        # A block without MLP has no second norm either.
         self.mlp = nn.Sequential(nn.LayerNorm(width, eps=1e-5), MLP(width)) if mlp else None
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -86,6 +88,7 @@ class Block(nn.Module):
         return self._transform(hidden + mixed), state
 
     def _transform(self, hidden: Tensor) -> Tensor:
+        # The MLP sees one position at a time, so it needs no state in generation.
         return hidden if self.mlp is None else hidden + self.mlp(hidden)
 
 
@@ -124,6 +127,7 @@ class ResidualModel(nn.Module):
         # Two writes in each block, counted without MLPs too: what is left starts the same.
         deviation = STANDARD_DEVIATION / math.sqrt(2 * len(mixers))
         for name, parameter in self.blocks.named_parameters():
+            # By name: those of mixers and of MLPs alike write to the residual stream.
             if name.endswith("output_projection.weight"):
                 nn.init.normal_(parameter, std=deviation)
             elif name.endswith("output_projection.bias"):
@@ -153,6 +157,7 @@ class ResidualModel(nn.Module):
         for block in self._typed_blocks():
             hidden, state = block.prefill(hidden)
             states.append(state)
+        # Only the last position is read out: logits of all others would be thrown away.
         return self.input_output.read_out(self.norm(hidden[:, -1])), states
 
     def step(self, inputs: Tensor, state: list[Any] | None = None) -> tuple[Tensor, list[Any]]:
@@ -173,6 +178,7 @@ class ResidualModel(nn.Module):
     def parameter_options(self) -> dict[str, dict[str, float]]:
         """Optimisation rules of parameters that have their own: name -> rules."""
         return {
+            # The optimiser knows parameters by their names in the whole model.
             f"blocks.{index}.mixer.{name}": rules
             for index, block in enumerate(self._typed_blocks())
             for name, rules in block.mixer.parameter_options().items()

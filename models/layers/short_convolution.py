@@ -58,10 +58,12 @@ class ShortConvolution(nn.Module):
         else:
             seen = torch.cat((past, x), 1)
         oldest, *later = self.filters.unbind(0)
+        # The oldest tap starts taps − 1 positions back.
         first = seen[:, :time]
         convolved = first * oldest if self.bias is None else torch.addcmul(self.bias, first, oldest)
         for place, weights in enumerate(later, start=1):
             convolved = torch.addcmul(convolved, seen.narrow(1, place, time), weights)
+        # The last taps − 1 inputs, of this piece and, if it is short, of those before.
         return convolved, seen[:, time:]
 
     def without_time(self, x: Tensor) -> Tensor:

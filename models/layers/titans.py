@@ -70,11 +70,13 @@ class LearnedMemory(nn.Module):
         self.rates = nn.Linear(sizes.width, 3 * sizes.heads)
         with torch.no_grad():
             self.rates.bias.zero_()
+            # σ(−4.6) = 0.01: a start near 1/2 would forget all within a few positions.
             self.rates.bias[2 * sizes.heads :] = FORGETTING_BIAS
         starts = [
             initial_weights(channels, channels, sizes.depth, sizes.expansion * channels)
             for _ in range(sizes.heads)
         ]
+        # M_0 is learned: the only part of a memory that training changes directly.
         self.start = nn.ParameterList(torch.stack(layer) for layer in zip(*starts, strict=True))
 
     def forward(self, x: Tensor, state: LearnedState | None = None) -> tuple[Tensor, LearnedState]:
@@ -119,6 +121,7 @@ class LearnedMemory(nn.Module):
             functional.linear(x.to(wide), self.rates.weight.to(wide), self.rates.bias.to(wide))
         )
         step, momentum, forgetting = shares.chunk(3, -1)
+        # θ ≤ (1 − η)/b: see the class.
         return torch.cat((step * (1 - momentum) / self.rule.chunk, momentum, forgetting), -1)
 
 
@@ -175,6 +178,7 @@ class Attention(nn.Module):
         if state is None:
             time = torch.arange(x.shape[1], device=x.device)
             age = time[:, None] - time
+            # (time, time), true where row t reads column s.
             mask = (age >= 0) & ((age < self.window) | (time < always))
         else:
             keys = torch.cat((state.keys, keys), 2)

@@ -102,6 +102,7 @@ class LinearAttention(RecurrentMixer):
         q, k, v = (x.transpose(1, 2) for x in (queries, keys, values))
         # Masked by multiplication, as the study does: 0, not −∞, because there is no softmax.
         scores = functional.dropout((q @ k.mT).tril(), self.score_dropout)
+        # The memory is not thinned by dropout: only readings of this pass are.
         return (scores @ v).transpose(1, 2), k.mT @ v
 
 
@@ -191,6 +192,7 @@ class LinearTransformer(RecurrentModel):
         Raises:
             ValueError: the sequence is longer than a learned table of positions.
         """
+        # The table of positions needs to know how many came before, which the memories do not.
         start, counter = count_more(state.counter if state else None, embedded)
         hidden = self.dropout(add_positions(embedded, self.position_table, start))
         after = []

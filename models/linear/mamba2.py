@@ -98,6 +98,7 @@ class Mamba2Mixer(RecurrentMixer):
         gates, inputs, steps = self.input_projection(hidden).split(self.parts, -1)
         inputs, past = self.convolution(inputs, state.past if state else None)
         x, write, read = functional.silu(inputs).split((self.channels, self.state, self.state), -1)
+        # (batch, time, heads, head width)
         x = x.unflatten(-1, (self.heads, -1))
         steps = functional.softplus(steps + self.step_bias)
         # C, B and Δx in the roles of q, k and v: one group of B and C, which all heads share.
@@ -105,6 +106,7 @@ class Mamba2Mixer(RecurrentMixer):
         found, memory = linear_recurrence(
             read.unsqueeze(-2), writes, state.memory if state else None
         )
+        # D x with x before its step: D does not depend on Δ.
         found = torch.addcmul(found, x, self.skip[:, None])
         # The gate first, then the norm over all channels, as the released code.
         mixed = self.norm(found.flatten(2) * functional.silu(gates))

@@ -50,6 +50,7 @@ class ConvolvedHeads(nn.Module):
         (batch, time, heads, channels / heads), and what the next call needs."""
         seen, past = self.neighbours(self.projection(hidden), past)
         streams = functional.silu(seen).split(self.channels, -1)
+        # Channels of a head lie together, so heads are a view.
         return [stream.unflatten(-1, (self.heads, -1)) for stream in streams], past
 
 

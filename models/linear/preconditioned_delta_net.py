@@ -24,6 +24,7 @@ from models.specification import SequenceSpecification
 
 DecayOf = Literal["head", "channel"]
 FIRST_CENTRE = -0.2
+CHUNK = 64
 EPSILON = 1e-6
 
 
@@ -100,7 +101,8 @@ class PreconditionedDeltaMixer(GatedDeltaMixer):
         """M, (batch, time, heads, key width), and A after the last position."""
         weights = in_float32_or_wider(torch.sigmoid(self.square_strength(hidden))).unsqueeze(-1)
         writes = Writes(weights, keys.square(), self.square_decay(hidden))
-        squares, last = linear_recurrence(torch.ones_like(weights), writes, before)
+        # With a chunk no kernel is asked, which keys of one channel may not fit.
+        squares, last = linear_recurrence(torch.ones_like(weights), writes, before, chunk=CHUNK)
         relative = torch.log(squares + EPSILON) - self.centre[:, None]
         return torch.exp(-math.log(self.base) * relative / (1 + relative.abs())), last
 

@@ -66,8 +66,8 @@ class Retention(RecurrentMixer):
 
     @property
     def state_size(self) -> int:
-        # S is (head width, 2 head width) in each head.
         """The memories."""
+        # S is (head width, 2 head width) in each head.
         return 2 * self.width * self.head_width
 
     def advance(
@@ -76,6 +76,7 @@ class Retention(RecurrentMixer):
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         queries, keys, values, gates = self.projection(hidden).split(self.parts, -1)
         start, counter = count_more(state.counter if state else None, hidden)
+        # (batch, time, 2 heads, head width): queries and keys turn by the same angles.
         turned = self._turn(torch.cat((queries, keys * self.head_width**-0.5), -1), start)
         queries, keys = turned.chunk(2, -2)
         values = values.unflatten(-1, (self.heads, -1))

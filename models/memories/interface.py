@@ -131,6 +131,7 @@ class Memory(nn.Module, ABC):
         self._check_batch(keys)
         self._check_numbers("keys", keys)
         self._check_numbers("values", values)
+        # After the checks: an empty write with a wrong shape is a mistake all the same.
         if not keys.shape[:-1].numel():
             return
         # Out of inference mode: what is written must be usable by a later read that wants
@@ -138,6 +139,7 @@ class Memory(nn.Module, ABC):
         gradients = torch.is_grad_enabled()
         with torch.inference_mode(False), torch.set_grad_enabled(gradients):
             self._write(without_inference(keys), without_inference(values))
+        # Last: a write that failed must leave the memory as it was.
         self._batch = (keys.shape[:-2], keys.dtype, keys.device)
 
     def read(self, keys: Tensor) -> Reading:
@@ -165,6 +167,7 @@ class Memory(nn.Module, ABC):
         # Diverged weights answer inf as often as NaN: one way to say that there is no answer.
         lost = ~(values.isfinite().all(-1) & confidence.isfinite())
         return Reading(
+            # Of a lost answer no number may be taken for one.
             values.masked_fill(lost[..., None], torch.nan),
             confidence.masked_fill(lost, self.lowest_confidence),
         )

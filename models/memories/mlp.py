@@ -69,6 +69,6 @@ class MLP(TrainedMemory):
 
     def outputs(self, weights: Weights, keys: Tensor) -> Tensor:
         """relu(k V + b) W."""
-        # (batch, items, m); one kernel for product and bias.
         first, bias, second = weights
+        # (batch, items, m); one kernel for product and bias.
         return torch.baddbmm(bias, keys, first).relu() @ second

@@ -98,6 +98,7 @@ class NeuralMemory(Memory):
         assert self._state is not None
         weights = weights_now(self._state, self.rule)
         answers = read_memory(weights, wide(keys), self.rule.activation)
+        # The last layer starts at 0: an answer grows in length only where something was written.
         confidence = torch.linalg.vector_norm(answers, dim=-1)
         return Reading(answers.to(keys.dtype), confidence.to(keys.dtype))
 

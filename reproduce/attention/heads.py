@@ -63,8 +63,8 @@ def rank_correlation(record: RunRecord, moved: bool = False) -> float | None:
     widths = peak_widths(heads(record, TRAINED))
     if len(set(widths)) < 2:
         return None
-    found = coefficients(record)
-    return float(spearmanr(np.roll(found, len(found) // 2 * moved), widths).statistic)
+    lambdas = coefficients(record)
+    return float(spearmanr(np.roll(lambdas, len(lambdas) // 2 * moved), widths).statistic)
 
 
 def highest(record: RunRecord) -> float:

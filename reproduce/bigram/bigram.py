@@ -91,11 +91,11 @@ FIRST = Number("accuracy at the first occurrence", "first_occurrence_accuracy")
 
 def over_steps(runs: Runs, keys: str, title: str, steps: Axis) -> Plot:
     """Accuracy and the three memories, that of W_K¹ by the metric ``keys``."""
-    shown = {"accuracy": ("in-context accuracy", OF_PROBE["accuracy"])}
+    colours = {"accuracy": ("in-context accuracy", OF_PROBE["accuracy"])}
     for name in (*MEMORIES, keys):
-        shown[name] = PROBES[name], OF_PROBE[name]
+        colours[name] = PROBES[name], OF_PROBE[name]
     y = Axis(limits=(-0.02, 1.04))
-    return Plot(title, steps, y, [metric_curves(runs, shown)], legend="best")
+    return Plot(title, steps, y, [metric_curves(runs, colours)], legend="best")
 
 
 def picture(records: Records) -> Picture:
@@ -194,14 +194,14 @@ def leaks_nothing(by: float) -> Rule:
 
     def judge(records: Records, level: float) -> Finding:
         rows = [of_row(row, triggers) for row in LABELS for triggers in ("fixed", "random")]
-        found = [FIRST.of(row) for row in rows if row.of(records)]
-        samples = [one.sample(records) for one in found]
+        numbers = [FIRST.of(row) for row in rows if row.of(records)]
+        samples = [number.sample(records) for number in numbers]
         values = [value for sample in samples for value in sample.values]
         lost = any(sample.failures for sample in samples)
         if values and not lost and low <= min(values) <= max(values) <= high:
             evidence = f"from {min(values):.4f} to {max(values):.4f} in {len(values)} runs"
-            return Finding(REPRODUCED, evidence, min(len(one.values) for one in samples))
-        return each([within(one, low, high) for one in found]).judge(records, level)
+            return Finding(REPRODUCED, evidence, min(len(number.values) for number in samples))
+        return each([within(number, low, high) for number in numbers]).judge(records, level)
 
     text = (
         "accuracy at the first occurrence within {by:g} of 1/65, three standard errors of 2,200 "
@@ -214,17 +214,19 @@ def leaks_nothing(by: float) -> Rule:
 Crossed = Callable[[RunRecord, str], float | None]  # the step at which one is half learned
 
 
-def learned(crossed: Crossed, *asked: tuple[Runs, str]) -> Rule:
+def learned(crossed: Crossed, *learnt: tuple[Runs, str]) -> Rule:
     """Each of these is half learned in at least half of the runs: in an order of learning nothing
     has a place that is never learned."""
 
     def judge(records: Records, level: float) -> Finding:
         never, seeds = [], []
-        for runs, name in asked:
-            own = [crossed(record, name) for record in runs.of(records)]
-            seeds.append(len(own))
-            if (missing := own.count(None)) * 2 > len(own):
-                never.append(f"{STEPS[name]} is never half learned in {missing} of {len(own)} runs")
+        for runs, name in learnt:
+            steps = [crossed(record, name) for record in runs.of(records)]
+            seeds.append(len(steps))
+            if (missing := steps.count(None)) * 2 > len(steps):
+                never.append(
+                    f"{STEPS[name]} is never half learned in {missing} of {len(steps)} runs"
+                )
         verdict = UNDECIDED if never else REPRODUCED  # the claim itself says that runs are missing
         return Finding(verdict, "; ".join(never) or "each is half learned", min(seeds))
 

@@ -102,9 +102,9 @@ def variant(record: RunRecord) -> str:
 
 
 PANELS = []
-for shown in PROBED:
-    keys = "bigram_divergence" if shown in ALL_TOKENS.values() else "early_position_recall"
-    PANELS.append(over_steps(shown, keys, shown.label, Axis("SGD steps")))
+for probed in PROBED:
+    keys = "bigram_divergence" if probed in ALL_TOKENS.values() else "early_position_recall"
+    PANELS.append(over_steps(probed, keys, probed.label, Axis("SGD steps")))
 
 
 def half_learned(record: RunRecord, name: str) -> float | None:
@@ -114,8 +114,8 @@ def half_learned(record: RunRecord, name: str) -> float | None:
     if curve is None:
         return None
     far = [abs(end - (value or 0.0)) for value in curve.y]
-    found = (x for x, distance in zip(curve.x, far, strict=True) if distance <= far[0] / 2)
-    return next(found, None)
+    half_way = (x for x, distance in zip(curve.x, far, strict=True) if distance <= far[0] / 2)
+    return next(half_way, None)
 
 
 def steps_of(name: str, runs: Runs, times: int = 1) -> Measured:
@@ -125,8 +125,8 @@ def steps_of(name: str, runs: Runs, times: int = 1) -> Measured:
     def read(record: RunRecord) -> float | None:
         if name not in record.curves:
             return None
-        found = half_learned(record, name)
-        return times * (float(setting(record, "tasks.steps")) if found is None else found)
+        steps = half_learned(record, name)
+        return times * (float(setting(record, "tasks.steps")) if steps is None else steps)
 
     often = f"{times} times the " if times > 1 else ""
     return Number("", read, COUNT).of(runs, f"{often}steps to half of {NAMES[name]}, {runs.label}")
@@ -147,10 +147,10 @@ LONG = where(
 
 
 def _order(kind: str, first: str, then: str) -> Claim:
-    one, other = NAMES[first], NAMES[then]
+    earlier_name, later_name = NAMES[first], NAMES[then]
     sentence = (
-        f"Natural learning order: W_O² first, W_K² next, W_K¹ last. Here, {one} is half learned "
-        f"before {other}, with {kind} triggers."
+        f"Natural learning order: W_O² first, W_K² next, W_K¹ last. Here, {earlier_name} is half "
+        f"learned before {later_name}, with {kind} triggers."
     )
 
     def earlier(runs: Runs) -> Rule:
@@ -160,7 +160,7 @@ def _order(kind: str, first: str, then: str) -> Claim:
     # A network before its training has learned none of both, which is no order.
     (else_,) = set(TRIGGERS) - {kind}
     control = Control(f"{else_} triggers in place of {kind} ones", earlier(JOINT[else_]))
-    name = f"{one} before {other}, {kind} triggers"
+    name = f"{earlier_name} before {later_name}, {kind} triggers"
     return Claim(name, sentence, earlier(JOINT[kind]), source=PROBING, control=control)
 
 
@@ -170,9 +170,9 @@ def _global(kind: str) -> Iterator[Claim]:
         [last(f"{name}{end}", runs) for end in ENDS]
         for name in ("ordinary_loss", "global_share", "in_context_share")
     )
-    both = learned(half_learned, (runs, "accuracy"), (runs, "bigram_divergence"))
+    learned_both = learned(half_learned, (runs, "accuracy"), (runs, "bigram_divergence"))
     later = above(steps_of("accuracy", runs), steps_of("bigram_divergence", runs, MUCH))
-    first = provided(both, later)
+    first = provided(learned_both, later)
     changes = each((above(whole, cut, CHANGED), above(after, before, CHANGED)))
     rules = (first, above(worse, loss, KNOWN_BY_BIGRAMS), changes)
     for (name, sentence), rule in zip(SAID.items(), rules, strict=True):
@@ -195,7 +195,7 @@ SAID = {
 AFTER_THREE = stepped("accuracy").number
 ORDER = ("output_recall", "token_recall", "early_position_recall")
 CLAIMS = (
-    *(_order(kind, *both) for kind in TRIGGERS for both in pairwise(ORDER)),
+    *(_order(kind, *pair) for kind in TRIGGERS for pair in pairwise(ORDER)),
     Claim(
         "joint learning is faster",
         "Joint learning is faster: in-context accuracy is half learned sooner where all three "

@@ -42,15 +42,19 @@ def sweeps(preset: str) -> list[Sweep]:
     """Sweeps of every model of the figure. At ``laptop`` attention is trained for 1000 steps, one
     layer of memory units for the 200 of its claim, and the other models for 400."""
     others = [name for name in entrants("bigram", preset) if name not in NAMED]
-    one, two, random = {"models.layers": 1}, {"models.layers": 2}, {"tasks.triggers": "random"}
-    few = {} if preset == "smoke" else _of_length(MEMORY_STEPS)
+    one_layer, two_layers, random = (
+        {"models.layers": 1},
+        {"models.layers": 2},
+        {"tasks.triggers": "random"},
+    )
+    few_steps = {} if preset == "smoke" else _of_length(MEMORY_STEPS)
     return [
-        Sweep("bigram", ["gpt2"], one),
-        Sweep("bigram", ["gpt2"], two, DATA_SEEDS),
-        Sweep("bigram", ["memory_mosaic"], {**one, **few}),
+        Sweep("bigram", ["gpt2"], one_layer),
+        Sweep("bigram", ["gpt2"], two_layers, DATA_SEEDS),
+        Sweep("bigram", ["memory_mosaic"], {**one_layer, **few_steps}),
         Sweep("bigram", others, at={"laptop": _of_length(FEWER_STEPS)}),
-        Sweep("bigram", ["gpt2"], {**two, **random}, DATA_SEEDS, WITH_RANDOM_TRIGGERS),
-        Sweep("bigram", ["memory_mosaic"], {**one, **random}, presets=WITH_RANDOM_TRIGGERS),
+        Sweep("bigram", ["gpt2"], {**two_layers, **random}, DATA_SEEDS, WITH_RANDOM_TRIGGERS),
+        Sweep("bigram", ["memory_mosaic"], {**one_layer, **random}, presets=WITH_RANDOM_TRIGGERS),
     ]
 
 
@@ -79,8 +83,8 @@ def is_of_dynamics(record: RunRecord) -> bool:
     """Whether a run belongs to the figure about dynamics of learning, and not to this one."""
     if record.task == "bigram_probes":
         return bool(setting(record, "tasks.probe_every") == FINE)
-    own = setting(record, "models.embeddings"), setting(record, "models.width")
-    return record.task == "three_gradient_steps" and own in [
+    embeddings_and_width = setting(record, "models.embeddings"), setting(record, "models.width")
+    return record.task == "three_gradient_steps" and embeddings_and_width in [
         ("gaussian", d) for d in (WIDE, NARROW)
     ]
 

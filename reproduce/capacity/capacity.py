@@ -113,8 +113,8 @@ def _ranks(records: Records) -> Panel:
     line = [(n.y[0] or 0.0) * rank / ranks[0] for rank in ranks]
     title = f"trained low rank, d = {RANKS_AT}:\nN by rank m, of each draw"
     y = Axis("", limits=(0, 1.6 * max((y or 0.0 for y in n.y), default=1)))
-    both = [n, Trace("in proportion to m", ranks, line, role="reference")]
-    return Panel(title, Axis("m", ticks=ranks), y, both, legend="lower right")
+    traces = [n, Trace("in proportion to m", ranks, line, role="reference")]
+    return Panel(title, Axis("m", ticks=ranks), y, traces, legend="lower right")
 
 
 def solve(product: float) -> float:
@@ -154,18 +154,20 @@ def between(constant: Constant, first: int, last: int, low: float, high: float =
         f"at every measured width from {first} to {last} the mean over trials {window}; "
         "contradicted if one of the intervals, corrected for their number, lies outside"
     )
-    what = f"width from {first} to {last} of this memory"
-    return over_trials(each(rules, text), constant.runs, what)
+    trials_of = f"width from {first} to {last} of this memory"
+    return over_trials(each(rules, text), constant.runs, trials_of)
 
 
 def saturating(records: Records) -> list[Rule]:
     """What twice the rank adds, draw by draw: less than twice, and little at the last doubling."""
-    found, most = by_rank(records), {RANKS_AT: LAST}
-    if not {*RANKS} <= {*found}:
+    numbers_by_rank, most = by_rank(records), {RANKS_AT: LAST}
+    if not {*RANKS} <= {*numbers_by_rank}:
         return []
     rules = []
     for less, more in pairwise(RANKS):
-        ratios = [b / a for a, b in zip(found[less], found[more], strict=True)]  # the same draws
+        ratios = [
+            b / a for a, b in zip(numbers_by_rank[less], numbers_by_rank[more], strict=True)
+        ]  # the same draws
         label = f"N(m = {more}) / N(m = {less})"
         rules.append(within(drawn(label, ratios), 1.0, most.get(more, TWICE)))
     return rules

@@ -33,9 +33,14 @@ def _runs(
     task: str = "capacity",
 ) -> Runs:
     """Those of this figure, which no other plans: Gaussian embeddings, as the slides have them."""
-    own = {"widths": widths, "thresholds": [share], "classes": classes, "embeddings": "gaussian"}
+    settings = {
+        "widths": widths,
+        "thresholds": [share],
+        "classes": classes,
+        "embeddings": "gaussian",
+    }
     label = f"{label}, {share:.0%} recalled"
-    return Runs(label, task, model, {f"tasks.{key}": value for key, value in own.items()})
+    return Runs(label, task, model, {f"tasks.{key}": value for key, value in settings.items()})
 
 
 def _growth(
@@ -43,19 +48,19 @@ def _growth(
     axis: str = "d",
     size: Size = lambda record, width: float(width),
     at: int | None = None,
-    **how: bool,
+    **options: bool,
 ) -> Growth:
     """N by a size of a memory at each of its widths, or at one; an N that may be larger is none."""
 
     def read(record: RunRecord) -> Iterator[tuple[float, list[float | None]]]:
         share = f"{record.config['tasks']['thresholds'][0]:g}"
-        found = record.arrays[f"associations/{share}"], record.arrays[f"filled/{share}"]
-        for width, *both in zip(record.arrays["widths"], *found, strict=True):
+        arrays = record.arrays[f"associations/{share}"], record.arrays[f"filled/{share}"]
+        for width, *counts in zip(record.arrays["widths"], *arrays, strict=True):
             if at in (None, width):
-                numbers = [float(n) if full else None for n, full in zip(*both, strict=True)]
+                numbers = [float(n) if full else None for n, full in zip(*counts, strict=True)]
                 yield size(record, width), numbers
 
-    return Growth(runs, read, axis, **how)
+    return Growth(runs, read, axis, **options)
 
 
 def _rank(record: RunRecord, width: int) -> float:
@@ -78,8 +83,8 @@ BY_RANK = _growth(FACTORS, "m", _rank, 256)
 BY_WIDTH = _growth(FACTORS.but(f"{FACTORS.label}, m = 32", {"models.rank": 32}))
 OF_TWO = _growth(_runs("low-rank factors, two values", "low_rank", [256], 0.9, 2), "m", _rank)
 PAIRED, ADDED = (
-    _growth(_runs(f"two inputs, {what}", model, [8, 16], 0.99, 32, "two_inputs"), "m d", _layer)
-    for what, model in (("a perceptron", "mlp"), ("a matrix", "trained_linear"))
+    _growth(_runs(f"two inputs, {memory}", model, [8, 16], 0.99, 32, "two_inputs"), "m d", _layer)
+    for memory, model in (("a perceptron", "mlp"), ("a matrix", "trained_linear"))
 )
 LOOKED, ATTENDED, SUMMED = (
     _growth(_runs(label, model, NARROW, 0.9), exponential=True)
@@ -193,12 +198,12 @@ CLAIMS = (
     *(
         Claim(
             f"{name}, exponential in the width",
-            f"{what} holds a number of associations that grows exponentially with d, past d².",
+            f"{memory} holds a number of associations that grows exponentially with d, past d².",
             _exponential(growth),
             control=Control("a sum of outer products", _exponential(SUMMED)),
             source=f"{LOOKUP}: {words}",
         )
-        for name, what, growth, words in (
+        for name, memory, growth, words in (
             ("lookup", "A table looked up by the nearest key", LOOKED, "Nearest-neighbor lookup"),
             (
                 "attention",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from bench.config.files import group_file
@@ -117,17 +118,19 @@ class Constant:
 
     def trials(self, records: Records) -> dict[int, list[float]]:
         """It at each width in every trial; of several records of one seed, the longest list."""
-        found: dict[int, dict[int, list[float]]] = {}
+        by_width: dict[int, dict[int, list[float]]] = {}
         for record in self.runs(records):
             rows = record.arrays.get(f"associations/{self.threshold:g}", [])
             for width, row in zip(record.arrays.get("widths", []), rows, strict=False):
-                by_seed = found.setdefault(width, {})
+                by_seed = by_width.setdefault(width, {})
                 by_seed[record.seed] = max(by_seed.get(record.seed, []), row, key=len)
         return {
             width: [
-                self.value(n, width) for seed in sorted(found[width]) for n in found[width][seed]
+                self.value(n, width)
+                for seed in sorted(by_width[width])
+                for n in by_width[width][seed]
             ]
-            for width in sorted(found)
+            for width in sorted(by_width)
         }
 
 
@@ -154,10 +157,13 @@ def of_ranks(records: Records) -> list[RunRecord]:
 
 def by_rank(records: Records) -> dict[int, list[float]]:
     """N of trained low-rank memories by rank, of every trial of the seeds that all ranks have."""
-    found: dict[int, dict[int, list[float]]] = {}
+    seeds_by_rank: dict[int, dict[int, list[float]]] = {}
     for record in of_ranks(records):
         if record.outcome == "ok":
-            row = record.arrays["associations/0.99"][-1]
-            found.setdefault(record.config["models"]["rank"], {})[record.seed] = row
-    common = set.intersection(*map(set, found.values())) if found else set()
-    return {rank: [n for s in sorted(common) for n in found[rank][s]] for rank in sorted(found)}
+            of_rank = seeds_by_rank.setdefault(record.config["models"]["rank"], {})
+            of_rank[record.seed] = record.arrays["associations/0.99"][-1]
+    common = sorted(set.intersection(*map(set, seeds_by_rank.values()))) if seeds_by_rank else []
+    numbers = {}
+    for rank, by_seed in sorted(seeds_by_rank.items()):
+        numbers[rank] = list(chain(*(by_seed[seed] for seed in common)))
+    return numbers

@@ -6,17 +6,32 @@ measured here at preset smoke — not the paper's scale" below its title.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
 from bench.records.schema import RunRecord
 from reproduce.claims.observations import how_it_ended
 from reproduce.plotting.panels import Picture
 
-if TYPE_CHECKING:
-    from reproduce.experiment import View
+
+@dataclass(frozen=True)
+class View:
+    """What a drawing must say about where its records come from."""
+
+    preset: str
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The preset and whatever was changed in it."""
+        return " ".join([self.preset, *self.overrides])
+
+    @property
+    def folder(self) -> str:
+        """A folder name; changed settings never overwrite those of the preset."""
+        return re.sub(r"[^\w.,=+-]", "_", "+".join([self.preset, *self.overrides]))
 
 
 def framed(picture: Picture, records: Sequence[RunRecord], view: View, note: str = "") -> Picture:
@@ -34,14 +49,14 @@ def subtitle(records: Sequence[RunRecord], view: View) -> str:
     """Such as "seeds 0–4 · measured here at preset smoke, not the paper's scale"."""
     seeds = sorted({record.seed for record in records})
     starts = max((record.config["training"].get("restarts", 1) for record in records), default=1)
-    kept = f" (best of {starts} starts by training loss)" if starts > 1 else ""
+    restarts = f" (best of {starts} starts by training loss)" if starts > 1 else ""
     # A single trial is no choice.
     trials = sorted({record.cost.tuning_trials for record in records} - {0, 1})
     spent = "–".join(str(number) for number in dict.fromkeys([*trials[:1], *trials[-1:]]))
     tuned = f" (each model tuned with {spent} trials on validation)" if trials else ""
     scale = "" if view.preset == "paper" else " — not the paper's scale"
     preset = shorten(view.name, 60, placeholder=" …")  # the folder and the verdicts have it whole
-    return f"{seed_names(seeds)}{kept}{tuned} · measured here at preset {preset}{scale}"
+    return f"{seed_names(seeds)}{restarts}{tuned} · measured here at preset {preset}{scale}"
 
 
 def seed_names(seeds: Sequence[int]) -> str:
@@ -59,14 +74,16 @@ def failures(records: Sequence[RunRecord], at_most: int = 6) -> list[str]:
     """One clause for each run without a result, with what tells its task's settings from those of
     the task's other runs, and how many more there are."""
     lost = [record for record in records if record.outcome != "ok"]
-
-    def clause(record: RunRecord) -> str:
+    clauses = []
+    for record in lost[:at_most]:
         tasks = [other.config["tasks"] for other in records if other.task == record.task]
-        keys = sorted({key for task in tasks for key in task} - {"data_seed"})
-        varied = [key for key in keys if any(task.get(key) != tasks[0].get(key) for task in tasks)]
-        own = ", ".join(f"{key}={record.config['tasks'].get(key)}" for key in varied)
-        name = f"{record.label} ({own})" if own else record.label
-        return shorten(f"{name} seed {record.seed} {how_it_ended(record)}", 150, placeholder="…")
-
-    clauses = [clause(record) for record in lost[:at_most]]
-    return [*clauses, f"and {len(lost) - at_most} more"] if len(lost) > at_most else clauses
+        details = []
+        for key in sorted(set().union(*tasks) - {"data_seed"}):
+            if any(task.get(key) != tasks[0].get(key) for task in tasks):
+                details.append(f"{key}={record.config['tasks'].get(key)}")
+        name = f"{record.label} ({', '.join(details)})" if details else record.label
+        clause = f"{name} seed {record.seed} {how_it_ended(record)}"
+        clauses.append(shorten(clause, 150, placeholder="…"))
+    if len(lost) > at_most:
+        clauses.append(f"and {len(lost) - at_most} more")
+    return clauses

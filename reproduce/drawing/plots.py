@@ -90,16 +90,16 @@ Rows = Sequence[RowOf | Sequence[AnyPanel] | Callable[[Records], Row]]
 
 def rows_of(rows: Rows, records: Records) -> list[Row]:
     """The rows of a picture."""
-    made = []
+    drawn = []
     for row in rows:
         if callable(row):
-            made.append(row(records))
+            drawn.append(row(records))
             continue
         of_row = row if isinstance(row, RowOf) else RowOf(row)
         panels = [_panel(panel, records) for panel in of_row.panels]
         height = of_row.height(panels) if callable(of_row.height) else of_row.height
-        made.append(Row(panels, height, of_row.widths, of_row.shared))
-    return made
+        drawn.append(Row(panels, height, of_row.widths, of_row.shared))
+    return drawn
 
 
 def _panel(panel: AnyPanel, records: Records) -> Panel:
@@ -116,11 +116,11 @@ def curves(name: str, runs: AnyRuns, **look: Any) -> Traces:
     """A curve of the records for each of some runs, in the colour of their model."""
 
     def traces(records: Records) -> list[Trace]:
-        made = []
+        drawn = []
         for run in _at(runs, records):
             style = {"colour": _colour(run), **look}
-            made.append(curve_over_seeds(run.label, run.of(records), name, **style))
-        return made
+            drawn.append(curve_over_seeds(run.label, run.of(records), name, **style))
+        return drawn
 
     return traces
 
@@ -129,11 +129,11 @@ def dots(value: str | Value, runs: AnyRuns, **look: Any) -> Traces:
     """A number of each of some runs, at the places 0, 1, 2 … of an axis of categories."""
 
     def traces(records: Records) -> list[Trace]:
-        made = []
+        drawn = []
         for place, run in enumerate(_at(runs, records)):
             style = {"colour": _colour(run), "mark": "dots", **look}
-            made.append(over_seeds(run.label, {place: run.of(records)}, value, **style))
-        return made
+            drawn.append(over_seeds(run.label, {place: run.of(records)}, value, **style))
+        return drawn
 
     return traces
 
@@ -146,10 +146,10 @@ def metric_curves(runs: Runs, colours: Mapping[str, tuple[str, str]], **look: An
     """
 
     def traces(records: Records) -> list[Trace]:
-        made = []
+        drawn = []
         for name, (label, colour) in colours.items():
-            made.append(curve_over_seeds(label, runs.of(records), name, colour=colour, **look))
-        return made
+            drawn.append(curve_over_seeds(label, runs.of(records), name, colour=colour, **look))
+        return drawn
 
     return traces
 
@@ -168,11 +168,11 @@ def by_metric(metrics: Mapping[int, str], runs: AnyRuns, **look: Any) -> Traces:
     """Several metrics of each of some runs, by their place on the axis, as one line."""
 
     def traces(records: Records) -> list[Trace]:
-        made = []
+        drawn = []
         for run in _at(runs, records):
             style = {"colour": _colour(run), **look}
-            made.append(over_metrics(run.label, run.of(records), metrics, **style))
-        return made
+            drawn.append(over_metrics(run.label, run.of(records), metrics, **style))
+        return drawn
 
     return traces
 

@@ -16,13 +16,13 @@ def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def cell(found: Mean) -> str:
+def cell(mean: Mean) -> str:
     """A mean over seeds: "1.494 ± 0.003 (3 seeds)", and how many runs failed."""
-    failed = f", {found.failures} failed" if found.failures else ""
-    if found.mean is None:
+    failed = f", {mean.failures} failed" if mean.failures else ""
+    if mean.mean is None:
         return f"none{failed}"
-    seeds = "one seed" if found.seeds == 1 else f"{found.seeds} seeds"
-    if found.interval is None:  # of one seed, or of seeds that all have this number
-        return f"{found.mean:.3f} ({seeds}{failed})"
-    half = (found.interval.high - found.interval.low) / 2
-    return f"{found.mean:.3f} ± {half:.3f} ({seeds}{failed})"
+    seeds = "one seed" if mean.seeds == 1 else f"{mean.seeds} seeds"
+    if mean.interval is None:  # of one seed, or of seeds that all have this number
+        return f"{mean.mean:.3f} ({seeds}{failed})"
+    half = (mean.interval.high - mean.interval.low) / 2
+    return f"{mean.mean:.3f} ± {half:.3f} ({seeds}{failed})"

@@ -98,8 +98,8 @@ def fit_of(runs: Records, level: float = LEVEL) -> Proportion | None:
 
 def described(fit: Proportion, runs: Records) -> str:
     """Such as "0.103, 95% interval 0.092 to 0.115 (6 searches, 1 seed)"."""
-    found, seeds = len(pooled(runs, "parameters")), len({run.seed for run in runs})
-    return f"{fit} ({found} searches, {seeds} seed{'s' if seeds > 1 else ''})"
+    searches_done, seeds = len(pooled(runs, "parameters")), len({run.seed for run in runs})
+    return f"{fit} ({searches_done} searches, {seeds} seed{'s' if seeds > 1 else ''})"
 
 
 # How it is drawn
@@ -149,23 +149,23 @@ def _facts(runs: Records) -> Panel:
         return Panel(title, x, y, remarks=[Remark("not run at this preset")])
     parameters, facts = pooled(runs, "parameters"), pooled(runs, "facts")
     ends = min(parameters), max(parameters)
-    here = fit.slope * ends[0], fit.slope * ends[1]
+    fitted = fit.slope * ends[0], fit.slope * ends[1]
     published = PUBLISHED_SLOPE * ends[0], PUBLISHED_SLOPE * ends[1]
     traces = [
         Trace("searches", parameters, facts, mark="dots", legend=""),
-        Trace("fit", ends, here, legend=f"facts for each parameter, here: {fit}"),
+        Trace("fit", ends, fitted, legend=f"facts for each parameter, here: {fit}"),
         Trace("published", ends, published, role="published", legend="0.15, published"),
     ]
     return Panel(title, x, y, traces, legend="upper left")
 
 
-def _learning(records: Records, what: str, y: Axis, levels: Sequence[Remark]) -> Panel:
+def _learning(records: Records, quantity: str, y: Axis, levels: Sequence[Remark]) -> Panel:
     runs = LEARNED.finished(records)
     traces = [
-        curve_over_seeds(label, runs, f"{name}{what}", colour=colour)
+        curve_over_seeds(label, runs, f"{name}{quantity}", colour=colour)
         for name, (label, colour) in LEARNING.items()
     ]
-    title = f"linear attention, one-hot: {what} by step, mean and every seed"
+    title = f"linear attention, one-hot: {quantity} by step, mean and every seed"
     return Panel(title, Axis("step"), y, traces, levels, legend="best")
 
 
@@ -211,13 +211,15 @@ def in_small_diagram(*rules: Rule) -> Rule:
 
 def border_agreement(record: RunRecord) -> float:
     """The share of cells that lie on the published side of the border; both axes as published."""
+    agreeing, cells = 0, 0
     arrays = record.arrays
-    cells = [
-        ((a >= LEAST_ATTENTION and m >= MLP_AT_NONE + MLP_PER_ATTENTION * a), share >= 0.99)
-        for a, row in zip(arrays["attention_parameters"], arrays["accuracy"], strict=True)
-        for m, share in zip(arrays["mlp_parameters"], row, strict=True)
-    ]
-    return sum(expected == found for expected, found in cells) / len(cells)
+    for attention, row in zip(arrays["attention_parameters"], arrays["accuracy"], strict=True):
+        border = MLP_AT_NONE + MLP_PER_ATTENTION * attention
+        for mlp, accuracy_of_cell in zip(arrays["mlp_parameters"], row, strict=True):
+            expected = attention >= LEAST_ATTENTION and mlp >= border
+            agreeing += expected == (accuracy_of_cell >= 0.99)
+            cells += 1
+    return agreeing / cells
 
 
 BORDER = Number(
@@ -250,8 +252,8 @@ def facts_for_parameters(low: float, high: float) -> Rule:
             return Finding(UNDECIDED, "no search", 0)
         evidence = f"facts for each parameter {described(fit, runs)}"
         seeds = len({run.seed for run in runs})
-        found = place_of(fit.interval, low, high) if seeds > 1 else UNDECIDED
-        return Finding(found, evidence, seeds)
+        verdict = place_of(fit.interval, low, high) if seeds > 1 else UNDECIDED
+        return Finding(verdict, evidence, seeds)
 
     text = (
         f"with trainings of at least {STEPS} steps, the slope of facts = slope × parameters (least "
@@ -270,8 +272,8 @@ def in_every_seed(name: str, label: str, least: float) -> Rule:
         return None if value is None else float(value >= least)
 
     def lowest(records: Records) -> str:
-        known = [value for run in LEARNED.of(records) if (value := read(run)) is not None]
-        return f", lowest {min(known):g}" if known else ""
+        values = [value for run in LEARNED.of(records) if (value := read(run)) is not None]
+        return f", lowest {min(values):g}" if values else ""
 
     return told(share_of(Number(label, reached, SHARE).of(LEARNED, label), 1.0), after=lowest)
 

@@ -52,9 +52,12 @@ def paths(
     records: Records, overlap: float, p: float = UNEQUAL, dtype: str = "float64"
 ) -> list[Path]:
     """Those of this overlap and frequency, by step."""
-    rows = (record.arrays.get(f"two_tokens/{dtype}", []) for record in measured(records)[:1])
-    own = [Path(*row) for every in rows for row in every if row[:2] == [overlap, p]]
-    return sorted(own, key=lambda path: path.lr)
+    chosen = []
+    for record in measured(records)[:1]:
+        for row in record.arrays.get(f"two_tokens/{dtype}", []):
+            if row[:2] == [overlap, p]:
+                chosen.append(Path(*row))
+    return sorted(chosen, key=lambda path: path.lr)
 
 
 def margins_follow(records: Records) -> Iterator[Rule]:
@@ -69,11 +72,10 @@ def margins_follow(records: Records) -> Iterator[Rule]:
 def margins_follow_another(records: Records) -> Iterator[Rule]:
     """The distance from the law of the other token, whose frequency is another, at those steps."""
     for record in measured(records)[:1]:
-        gaps = [
-            abs(margin - law)
-            for token in (0, 1)
-            for margin, law in _late(record, f"margin/token={token}", f"law/token={1 - token}")
-        ]
+        gaps = []
+        for token in (0, 1):
+            curves = f"margin/token={token}", f"law/token={1 - token}"
+            gaps += [abs(margin - law) for margin, law in _late(record, *curves)]
         yield within(exact("largest distance from the other's law", max(gaps)), high=DISTANCE)
 
 
@@ -98,9 +100,9 @@ def tokens_are_calm(records: Records, overlap: float = 0.0) -> Iterator[Rule]:
 
 def tokens_oscillate(records: Records, overlap: float = CORRELATED) -> Iterator[Rule]:
     """Large steps raise the loss many times, small ones never."""
-    found = paths(records, overlap)
-    small = [within(rises(path), high=0) for path in found if path.lr <= SMALL]
-    large = [within(rises(path), low=RISES) for path in found if path.lr >= LARGE]
+    by_step = paths(records, overlap)
+    small = [within(rises(path), high=0) for path in by_step if path.lr <= SMALL]
+    large = [within(rises(path), low=RISES) for path in by_step if path.lr >= LARGE]
     yield from small + large if small and large else []
 
 
@@ -117,11 +119,11 @@ def equal_tokens_oscillate(records: Records, overlap: float = CORRELATED) -> Ite
 
 def in_single_precision(records: Records) -> str:
     """What the same path is where rounding is larger."""
-    found = [p for p in paths(records, CORRELATED, EQUAL, "float32") if p.lr == ONE_LARGE_STEP]
+    same_path = [p for p in paths(records, CORRELATED, EQUAL, "float32") if p.lr == ONE_LARGE_STEP]
     return "".join(
         f"; in float32 {path.increases} rises, highest loss {path.highest_loss:.2f}, both right "
         f"from step {path.perfect_from} on"
-        for path in found
+        for path in same_path
     )
 
 
@@ -148,8 +150,8 @@ def over_optimised(part: str, setting: str) -> Rule:
     def with_part(records: Records) -> Records:
         return [record for record in measured(records)[:1] if f"{part}/loss" in record.curves]
 
-    def judge(found: Records, rise: float) -> Finding:
-        [record] = found
+    def judge(runs: Records, rise: float) -> Finding:
+        [record] = runs
         loss, error, fewest = (
             record.curves[f"{part}/{name}"].y for name in ("loss", "error", "fewest errors")
         )
@@ -165,18 +167,18 @@ def over_optimised(part: str, setting: str) -> Rule:
     return fact(text + "by more than {rise:g}", "over-optimised run", with_part, judge, rise=0.01)
 
 
-def of_five(records: Records, what: str, where: str, lr: int) -> list[float]:
+def of_five(records: Records, quantity: str, where: str, lr: int) -> list[float]:
     """A number of every random embedding of five tokens."""
-    return pooled(measured(records), f"{what}/{where},lr={lr}")
+    return pooled(measured(records), f"{quantity}/{where},lr={lr}")
 
 
 def rises_of_five(records: Records, sizes: Sequence[int] = SIZES) -> Iterator[Rule]:
     """Paired over embeddings: more rises with larger steps in the first number of dimensions; and,
     over independent embeddings of the other sizes, fewer of them than there."""
     for small, large in pairwise(STEPS):
-        both = (of_five(records, "increases", f"d={sizes[0]}", lr) for lr in (large, small))
+        pair = (of_five(records, "increases", f"d={sizes[0]}", lr) for lr in (large, small))
         label = f"rises at d = {sizes[0]}, step {large} minus step {small}"
-        yield within(paired(label, both), low=0.0)
+        yield within(paired(label, pair), low=0.0)
     last = STEPS[-1]
     first, *others = (
         drawn(f"rises at d = {size}, step {last}", of_five(records, "increases", f"d={size}", last))
@@ -189,35 +191,37 @@ def five_are_sooner(records: Records, embeddings: Mapping[str, str] = FITTING) -
     """Paired over the embeddings of each kind, all of whose answers become right."""
     for label, where in embeddings.items():
         for small, large in pairwise(STEPS):
-            both = (of_five(records, "first_perfect", where, lr) for lr in (small, large))
-            what = f"steps to perfect answers {label}, step {small} minus step {large}"
-            yield within(paired(what, both), low=0.0)
+            pair = (of_five(records, "first_perfect", where, lr) for lr in (small, large))
+            difference = f"steps to perfect answers {label}, step {small} minus step {large}"
+            yield within(paired(difference, pair), low=0.0)
 
 
-def lower_late(records: Records, what: str, kind: Kind, one: str = "decreasing") -> Iterator[Rule]:
+def lower_late(
+    records: Records, quantity: str, kind: Kind, schedule: str = "decreasing"
+) -> Iterator[Rule]:
     """Paired over trials: mean after the decrease, of one schedule minus the large step."""
-    late = (pooled(measured(records), f"late_{what}/{name}") for name in (one, "large"))
-    label = f"{what} after the decrease, {one} step minus large step"
+    late = (pooled(measured(records), f"late_{quantity}/{name}") for name in (schedule, "large"))
+    label = f"{quantity} after the decrease, {schedule} step minus large step"
     yield within(paired(label, late, kind), high=0.0)
 
 
-def decreasing_wins(what: str, kind: Kind) -> Rule:
+def decreasing_wins(quantity: str, kind: Kind) -> Rule:
     """The decreasing step against a large one throughout."""
 
     def moments(records: Records) -> str:
-        found = measured(records)
-        said = []
-        for step in MOMENTS if found else ():
-            a, b = (_mean_at(found, f"{what}/{name}", step) for name in ("decreasing", "large"))
-            said.append(f"{a:.3f} and {b:.3f} after {step:,} steps")
-        return f"; their means {', '.join(said)}"
+        runs = measured(records)
+        clauses = []
+        for step in MOMENTS if runs else ():
+            a, b = (_mean_at(runs, f"{quantity}/{name}", step) for name in ("decreasing", "large"))
+            clauses.append(f"{a:.3f} and {b:.3f} after {step:,} steps")
+        return f"; their means {', '.join(clauses)}"
 
     text = (
         "N = 10, d = 5, α = 1.5, batch 1, 1,000 steps, from step 10 to 0.3 after 100 steps: over "
         "random seeds, paired, the whole 95 % interval of the difference (mean over steps 101 to "
         "1,000) is below zero"
     )
-    rules = partial(lower_late, what=what, kind=kind)
+    rules = partial(lower_late, quantity=quantity, kind=kind)
     return over_trials(told(each(rules, text), after=moments), PATHS.of, "comparison of step sizes")
 
 
@@ -242,9 +246,9 @@ EMBEDDINGS = (
 )
 
 
-def _small_in_place(what: str, kind: Kind) -> Control:
+def _small_in_place(quantity: str, kind: Kind) -> Control:
     """Of a claim that a step which is decreased does better than a large one."""
-    rules = partial(lower_late, what=what, kind=kind, one="small")
+    rules = partial(lower_late, quantity=quantity, kind=kind, schedule="small")
     return Control("a small step throughout in the place of the decreasing one", each(rules))
 
 
@@ -330,11 +334,11 @@ CLAIMS = (
         Claim(
             f"smaller late steps against a large step{by}",
             f"Where d ≤ N, a step that is decreased {leaves} than a large step throughout.",
-            decreasing_wins(what, kind),
+            decreasing_wins(quantity, kind),
             source=f"{SCALING_LAWS}, experiment on step sizes",
-            control=_small_in_place(what, kind),
+            control=_small_in_place(quantity, kind),
         )
-        for what, kind, by, leaves in (
+        for quantity, kind, by, leaves in (
             ("error", CHANGE, "", "leaves fewer errors"),
             ("loss", REAL, ", by the loss", "has a lower cross-entropy"),
         )

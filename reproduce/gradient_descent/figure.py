@@ -49,7 +49,7 @@ def picture(records: Records) -> Picture:
             _softmax(schemes, "1"),
             _learned(learned),
         ],
-        [_transformer(transformers, trained, what) for trained, what in matrices],
+        [_transformer(transformers, trained, quantity) for trained, quantity in matrices],
     ]
     return Picture(TITLE, [Row(row, height=3.2) for row in rows], width=14)
 
@@ -79,7 +79,7 @@ def _grid(records: Records) -> list[Panel]:
     ]
 
 
-def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -> Panel:
+def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], changed: str) -> Panel:
     traces = []
     for (label, cell), colour in zip(cells.items(), COLOURS, strict=False):
         levels = runs.published(cell).items()
@@ -89,7 +89,7 @@ def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], what: str) -
         whence = {"colour": colour, "marker": "circle", "legend": "published"}
         traces.append(published_points(f"{label}, published", levels, **whence))
     x, y = Axis("d", scale="log"), Axis(scale="log")
-    return Panel(f"error by {what}", x=x, y=y, traces=traces, legend="best")
+    return Panel(f"error by {changed}", x=x, y=y, traces=traces, legend="best")
 
 
 def _lines(record: RunRecord | None, labels: Mapping[str, str], **look: Any) -> list[Trace]:
@@ -195,13 +195,13 @@ def _weights(record: RunRecord | None) -> list[Panel]:
     error = {label: f"population_error/{name}" for label, name in rules.items()}
     loss = {label: f"population_loss/{name}" for label, name in rules.items()}
     sizes = _by_number(record, "batch_error/B=", "batch {:,.0f}")
-    both = {"descent": "approximation/descent", "its weights": "approximation/weights"}
+    closed_form = {"descent": "approximation/descent", "its weights": "approximation/weights"}
     samples = Axis("samples", scale="log")
     return [
         _panel("population's gradient: error by rule", _lines(record, error), ERROR),
         _panel("population's gradient: cross-entropy", _lines(record, loss), LOSS),
         _panel("N = 30, d = 30: error by batch", _lines(record, sizes), ERROR, samples),
-        _panel("N = 100, d = 10: error of q in closed form", _lines(record, both), ERROR),
+        _panel("N = 100, d = 10: error of q in closed form", _lines(record, closed_form), ERROR),
     ]
 
 
@@ -237,17 +237,17 @@ def _learned(record: RunRecord | None) -> Panel:
     return _panel(title, traces, Axis("error", limits=(0, largest)), Axis("M"))
 
 
-def _transformer(records: Sequence[RunRecord | None], trained: str, what: str) -> Panel:
+def _transformer(records: Sequence[RunRecord | None], trained: str, quantity: str) -> Panel:
     """Learning rates by colour, widths by line; margins of W_O² itself are dotted."""
-    beginning, label = f"{what}/{trained},lr=", "step {:g}"
+    beginning, label = f"{quantity}/{trained},lr=", "step {:g}"
     narrow, wide = (_by_number(record, beginning, label) for record in records)
     traces, remarks = _lines(records[0], narrow), []
-    if what == "margin":
+    if quantity == "margin":
         itself = {f"{step}, W_O² itself": f"memory_{name}" for step, name in narrow.items()}
         traces += _lines(records[0], itself, line="dotted", legend="W_O² itself")
         remarks.append(Remark(y=0, line="solid", colour="black"))
     wider = {f"{step}, {runs.WIDE.label}": name for step, name in wide.items()}
     traces += _lines(records[1], wider, line="dashed", legend=runs.WIDE.label)
     matrices = "W_O² alone" if trained == "output_2" else "all matrices"
-    y = LOSS if what == "loss" else Axis("margin")
-    return _panel(f"transformer, {matrices}: {what}", traces, y, remarks=remarks)
+    y = LOSS if quantity == "loss" else Axis("margin")
+    return _panel(f"transformer, {matrices}: {quantity}", traces, y, remarks=remarks)

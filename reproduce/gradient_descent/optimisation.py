@@ -28,49 +28,59 @@ WIDE = 100  # dimensions from which on all tokens can be orthogonal
 
 def starred(records: Records) -> list[Comparison]:
     """The seven cells at their dimension."""
-    found = [one for one in runs.comparisons(records) if one.dimension == runs.STARRED_DIMENSION]
-    return [one for one in found if one.cell in runs.STARRED]
+    compared = []
+    for comparison in runs.comparisons(records):
+        if comparison.dimension == runs.STARRED_DIMENSION and comparison.cell in runs.STARRED:
+            compared.append(comparison)
+    return compared
 
 
-def starred_come_out(found: Sequence[Comparison], gap: float) -> Finding:
+def starred_come_out(compared: Sequence[Comparison], gap: float) -> Finding:
     """All seven cells, each to four decimals."""
-    evidence = ", ".join(f"{one.measured:.4f} ({one.published:.4f})" for one in found)
-    text = f"measured (published) at d = {runs.STARRED_DIMENSION}: {evidence}"
-    if any(one.gap > gap for one in found):
-        return Finding(CONTRADICTED, text, SEEDS)
-    if len(found) == len(runs.STARRED):
-        return Finding(REPRODUCED, text, SEEDS)
-    return Finding(UNDECIDED, f"{text}; only {len(found)} of {len(runs.STARRED)} cells", SEEDS)
+    numbers, verdict = [], REPRODUCED
+    for comparison in compared:
+        numbers.append(f"{comparison.measured:.4f} ({comparison.published:.4f})")
+        if comparison.gap > gap:
+            verdict = CONTRADICTED
+    text = f"measured (published) at d = {runs.STARRED_DIMENSION}: {', '.join(numbers)}"
+    if verdict == REPRODUCED and len(compared) < len(runs.STARRED):
+        text = f"{text}; only {len(compared)} of {len(runs.STARRED)} cells"
+        return Finding(UNDECIDED, text, SEEDS)
+    return Finding(verdict, text, SEEDS)
 
 
 def others(records: Records) -> tuple[int, list[Comparison]] | None:
     """How many more errors were asked for, and those that are there."""
-    asked = {
-        (runs.cell_of(record), dimension)
-        for record in runs.with_the_seeds(records)
-        for dimension in record.config["tasks"]["dimensions"]
-        if dimension in runs.published(runs.cell_of(record))
-    } - {(cell, runs.STARRED_DIMENSION) for cell in runs.STARRED}
-    found = [one for one in runs.comparisons(records) if (one.cell, one.dimension) in asked]
-    return (len(asked), found) if found else None
+    wanted = set()
+    for record in runs.with_the_seeds(records):
+        cell = runs.cell_of(record)
+        for dimension in record.config["tasks"]["dimensions"]:
+            is_starred = cell in runs.STARRED and dimension == runs.STARRED_DIMENSION
+            if dimension in runs.published(cell) and not is_starred:
+                wanted.add((cell, dimension))
+    compared = [c for c in runs.comparisons(records) if (c.cell, c.dimension) in wanted]
+    return (len(wanted), compared) if compared else None
 
 
 def grid_comes_out(
     compared: tuple[int, list[Comparison]], share: float, errors: float, gap: float
 ) -> Finding:
     """Nearly all equal, the rest within the noise of seeds."""
-    asked, found = compared
-    equal, lost = sum(one.gap <= gap for one in found), asked - len(found)
-    far = sum(one.gap > max(errors * one.error, gap) for one in found)
-    widest = max(found, key=lambda one: one.gap)
+    wanted, measured = compared
+    equal, beyond = 0, 0
+    for comparison in measured:
+        equal += comparison.gap <= gap
+        beyond += comparison.gap > max(errors * comparison.error, gap)
+    lost = wanted - len(measured)
+    widest = max(measured, key=lambda comparison: comparison.gap)
     evidence = (
-        f"{equal} of {asked} means equal to four decimals ({equal / asked:.1%})"
+        f"{equal} of {wanted} means equal to four decimals ({equal / wanted:.1%})"
         + (f", {lost} without a number" if lost else "")
-        + f", {far} beyond {errors:g} standard errors; widest gap {widest.gap:.4f} "
+        + f", {beyond} beyond {errors:g} standard errors; widest gap {widest.gap:.4f} "
         f"({widest.cell.label}, d = {widest.dimension})"
     )
-    verdict = REPRODUCED if equal >= share * asked and not lost else UNDECIDED
-    if far or equal + lost < share * asked:
+    verdict = REPRODUCED if equal >= share * wanted and not lost else UNDECIDED
+    if beyond or equal + lost < share * wanted:
         verdict = CONTRADICTED
     return Finding(verdict, evidence, SEEDS)
 
@@ -86,9 +96,9 @@ def slopes(records: Records) -> tuple[Fit, Fit] | None:
     return None if small is None or large is None else (small, large)
 
 
-def slopes_move(found: tuple[Fit, Fit], steeper: float) -> Finding:
+def slopes_move(fits: tuple[Fit, Fit], steeper: float) -> Finding:
     """By bootstrap over trials."""
-    small, large = found
+    small, large = fits
     interval = slope_difference(large, small)
     text = (
         f"slope {small} with lr {runs.RATES[0]:g} and {large} with lr {runs.RATES[-1]:g}, fitted "
@@ -114,23 +124,26 @@ def exponent(cell: Cell, low: float, high: float, where: str) -> Rule:
 
 def lower(text: str, *pairs: tuple[Cell, Cell]) -> Rule:
     """Paired over trials: the mean error at wide dimensions of one cell less than of another."""
+    cells = list(dict.fromkeys(chain(*pairs)))
 
     def rules(records: Records) -> Iterator[Rule]:
-        for pair in pairs:
-            a, b = (runs.by_dimension(records, cell) for cell in pair)
-            shared = [d for d in a if d in b and d >= WIDE]
-            columns = (zip(*(errors[d] for d in shared), strict=True) for errors in (a, b))
-            means = ([mean_of(trial) for trial in trials] for trials in columns)
+        for better, worse in pairs:
+            errors, errors_of_worse = (runs.by_dimension(records, c) for c in (better, worse))
+            shared = [d for d in errors if d in errors_of_worse and d >= WIDE]
+            means = []
+            for by_dimension in (errors, errors_of_worse):
+                trials = zip(*(by_dimension[d] for d in shared), strict=True)
+                means.append(list(map(mean_of, trials)))
             where = ", ".join(map(str, shared))
-            names = f"{pair[0].label} minus that of {pair[1].label}"
+            names = f"{better.label} minus that of {worse.label}"
             label = f"error of {names} (mean over d = {where})"
             yield within(paired(label, means, CHANGE), high=0.0)
 
     def of(records: Records) -> list[RunRecord]:
-        return [run for cell in dict.fromkeys(chain(*pairs)) for run in cell.runs.of(records)]
+        return list(chain(*(cell.runs.of(records) for cell in cells)))
 
-    cells = " and ".join(cell.label for cell in dict.fromkeys(chain(*pairs)))
-    return over_trials(each(rules, text), of, f"runs of {cells} with d ≥ {WIDE}")
+    labels = " and ".join(cell.label for cell in cells)
+    return over_trials(each(rules, text), of, f"runs of {labels} with d ≥ {WIDE}")
 
 
 LARGE_BATCHES = (
@@ -246,13 +259,13 @@ def embeddings_hold(error: float, most: int) -> Rule:
     """The error in two dimensions at every number of classes up to a limit."""
 
     def parts(records: Records) -> Iterator[tuple[float, Rule]]:
-        found = runs.LEARNED.finished(records)
-        classes = sorted(found[0].config["tasks"]["classes"]) if found else []
+        measured = runs.LEARNED.finished(records)
+        classes = sorted(measured[0].config["tasks"]["classes"]) if measured else []
         for place, number in enumerate(classes):
-            trials = [one for record in found for one in record.arrays["error"][place]]
             if 1 < number <= most:
-                items = effective_tokens(found[0])
-                at = drawn(f"error at M = {number}", trials, SHARE, items)
+                trials = list(chain(*(record.arrays["error"][place] for record in measured)))
+                tokens = effective_tokens(measured[0])
+                at = drawn(f"error at M = {number}", trials, SHARE, tokens)
                 yield mean_of(trials), within(at, high=error)
 
     text = (
@@ -274,16 +287,16 @@ def exponents(records: Records) -> dict[float, float]:
 
 def larger_steps_flatten(records: Records) -> Iterator[Rule]:
     """From each step to the next."""
-    found = [exact(f"exponent with step {lr:g}", e) for lr, e in exponents(records).items()]
-    return (above(small, large) for small, large in pairwise(found))
+    by_step = [exact(f"exponent with step {lr:g}", e) for lr, e in exponents(records).items()]
+    return (above(small, large) for small, large in pairwise(by_step))
 
 
 def exponents_are_released(records: Records) -> Iterator[Rule]:
     """The same exponents beside the released ones, step by step."""
-    found = exponents(records)
+    measured = exponents(records)
     for lr, released in EXPONENTS.items():
         label = f"exponent with step {lr:g} (released {released:g})"
-        value = exact(label, found[lr]) if lr in found else drawn(label, [])
+        value = exact(label, measured[lr]) if lr in measured else drawn(label, [])
         yield within(value, released - GAP, released + GAP)
 
 

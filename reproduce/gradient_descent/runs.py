@@ -149,12 +149,12 @@ def cell_of(record: RunRecord) -> Cell:
 
 def by_dimension(records: Records, cell: Cell, name: str = "error") -> dict[int, list[float]]:
     """Dimension -> trials of all seeds; only dimensions where all of them have a number."""
-    found: dict[int, list[list[float]]] = {}
+    by_seed: dict[int, list[list[float]]] = {}
     for record in finished(cell.runs.of(records)):
         dimensions = sorted(record.config["tasks"]["dimensions"])
         for dimension, values in zip(dimensions, record.arrays[name], strict=True):
-            found.setdefault(dimension, []).append(values)
-    return {d: list(chain(*seeds)) for d, seeds in found.items() if all(seeds)}
+            by_seed.setdefault(dimension, []).append(values)
+    return {d: list(chain(*seeds)) for d, seeds in by_seed.items() if all(seeds)}
 
 
 def published(cell: Cell) -> dict[int, float]:
@@ -180,24 +180,29 @@ class Comparison(NamedTuple):
 def with_the_seeds(records: Records) -> list[RunRecord]:
     """The runs with the random numbers of the published grid, failed ones too."""
     settings = {f"tasks.{key}": value for key, value in THE_SEEDS.items()}
-    own = GRID.but("the published seeds", settings, choose=lambda record: record.seed == 0)
-    return list(filter(own.has, records))
+    published_seeds = GRID.but(
+        "the published seeds", settings, choose=lambda record: record.seed == 0
+    )
+    return list(filter(published_seeds.has, records))
 
 
 def comparisons(records: Records) -> list[Comparison]:
     """Every measured error that was published; runs with other random numbers are left out."""
     same = with_the_seeds(records)
-    found = []
+    compared = []
     for cell in dict.fromkeys(map(cell_of, same)):
         levels = published(cell)
         for d, values in by_dimension(same, cell).items():
             if d in levels:
                 error = deviation_of(values) / math.sqrt(len(values))
-                found.append(Comparison(cell, d, mean_of(values), error, levels[d]))
-    return found
+                compared.append(Comparison(cell, d, mean_of(values), error, levels[d]))
+    return compared
 
 
 def numbered(names: Iterable[str], beginning: str) -> dict[float, str]:
     """Number -> name of those that are a beginning and a number, in the order of numbers."""
-    found = [name for name in names if name.startswith(beginning)]
-    return dict(sorted((float(name[len(beginning) :]), name) for name in found))
+    by_number = {}
+    for name in names:
+        if name.startswith(beginning):
+            by_number[float(name[len(beginning) :])] = name
+    return dict(sorted(by_number.items()))

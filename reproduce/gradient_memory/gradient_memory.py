@@ -42,8 +42,8 @@ COLOURS = ("blue", "green", "orange", "vermillion", "purple")
 
 def listed(records: Records, name: str) -> list[int]:
     """A list of the settings, such as the dimensions; empty where nothing was measured."""
-    tasks = [record.config["tasks"] for record in RUNS.finished(records)[:1]]
-    return [value for task in tasks for value in sorted(task[name])]
+    measured = RUNS.finished(records)
+    return sorted(measured[0].config["tasks"][name]) if measured else []
 
 
 def accuracies(records: Records, form: str, *key: int) -> list[float]:
@@ -53,10 +53,12 @@ def accuracies(records: Records, form: str, *key: int) -> list[float]:
 
 def of_scores(records: Records, kind: str) -> dict[int, float]:
     """N -> ``target``, ``other`` or ``spread`` of the scores, mean over seeds."""
-    names = {n: metric(f"{kind}/N={n}") for n in listed(records, "tokens")}
-    found = {n: [read(run) for run in RUNS.finished(records)] for n, read in names.items()}
-    known = {n: [v for v in values if v is not None] for n, values in found.items()}
-    return {n: mean_of(values) for n, values in known.items() if values}
+    means = {}
+    for n in listed(records, "tokens"):
+        values = map(metric(f"{kind}/N={n}"), RUNS.finished(records))
+        if measured := [value for value in values if value is not None]:
+            means[n] = mean_of(measured)
+    return means
 
 
 def spread_law(tokens: int, dimension: int) -> float:
@@ -129,13 +131,13 @@ def accuracy(form: str, *key: int, tokens: int = SAMPLED_TOKENS) -> Drawn:
     return Drawn(label, draw)
 
 
-def scores_are_predicted(found: Records, target: float, other: float, errors: float) -> Finding:
+def scores_are_predicted(runs: Records, target: float, other: float, errors: float) -> Finding:
     """Means of the scores for right and wrong classes at the largest dimension."""
-    right = {n: abs(v - 1 + 1 / n) for n, v in of_scores(found, "target").items()}
-    wrong = {n: abs(v + 1 / n) * n for n, v in of_scores(found, "other").items()}
-    trials = sum(record.config["tasks"]["trials"] for record in found)
+    right = {n: abs(v - 1 + 1 / n) for n, v in of_scores(runs, "target").items()}
+    wrong = {n: abs(v + 1 / n) * n for n, v in of_scores(runs, "other").items()}
+    trials = sum(record.config["tasks"]["trials"] for record in runs)
     # The score of a right class is |u|² |v|² and N products of two overlaps, equal in pairs.
-    d = listed(found, "dimensions")[-1]
+    d = listed(runs, "dimensions")[-1]
     error = {n: math.sqrt((4 / d + 2 * n / d**2) / (n * trials)) for n in right}
     beyond = max((gap - target) / error[n] for n, gap in right.items())
     far, near = max(right, key=right.__getitem__), max(wrong, key=wrong.__getitem__)
@@ -146,16 +148,17 @@ def scores_are_predicted(found: Records, target: float, other: float, errors: fl
     verdict = REPRODUCED if beyond <= 0 else UNDECIDED
     if wrong[near] > other or beyond > errors:
         verdict = CONTRADICTED
-    return Finding(verdict, text, len(found))
+    return Finding(verdict, text, len(runs))
 
 
-def spread_is_predicted(found: Records, gap: float) -> Finding:
+def spread_is_predicted(runs: Records, gap: float) -> Finding:
     """Standard deviation of the scores for wrong classes at the largest dimension."""
-    d = listed(found, "dimensions")[-1]
-    spreads = [(v, spread_law(n, d), n) for n, v in of_scores(found, "spread").items()]
-    near = all(abs(spread - law) <= gap for spread, law, _ in spreads)
-    text = ", ".join("{:.4f} ({:.4f}) at N = {}".format(*row) for row in spreads)
-    return settled(near, f"measured (predicted): {text}", len(found))
+    dimension, holds, numbers = listed(runs, "dimensions")[-1], True, []
+    for n, spread in of_scores(runs, "spread").items():
+        law = spread_law(n, dimension)
+        holds = holds and abs(spread - law) <= gap
+        numbers.append(f"{spread:.4f} ({law:.4f}) at N = {n}")
+    return settled(holds, f"measured (predicted): {', '.join(numbers)}", len(runs))
 
 
 def one_step_suffices(at_least: float, factor: float, dimension: int) -> Rule:
@@ -178,9 +181,10 @@ def noise_does_not_matter(gap: float) -> Rule:
 
     def parts(records: Records) -> Iterator[tuple[float, Rule]]:
         for n, d in product(listed(records, "noisy_tokens"), listed(records, "dimensions")):
-            few, many = (accuracy(NOISY, noises, n, d, tokens=n) for noises in (FEW, MANY))
-            means = [mean_of(one.sample(records).values or [0.0]) for one in (few, many)]
-            yield abs(means[0] - means[1]), difference(few, many, -gap, gap)
+            fewest, most = (accuracy(NOISY, noises, n, d, tokens=n) for noises in (FEW, MANY))
+            low = mean_of(fewest.sample(records).values or [0.0])
+            high = mean_of(most.sample(records).values or [0.0])
+            yield abs(low - high), difference(fewest, most, -gap, gap)
 
     text = (
         "at every N and d the difference of accuracies with the fewest and with the most lies "
@@ -191,9 +195,9 @@ def noise_does_not_matter(gap: float) -> Rule:
 
 
 def _lemma(title: str, source: str, sentence: str, name: str) -> Claim:
-    def judge(found: Records, gap: float) -> Finding:
-        largest = max(metric(f"gap/{name}")(record) or 0.0 for record in found)
-        return settled(largest < gap, f"largest difference of an entry {largest:.1e}", len(found))
+    def judge(runs: Records, gap: float) -> Finding:
+        largest = max(metric(f"gap/{name}")(record) or 0.0 for record in runs)
+        return settled(largest < gap, f"largest difference of an entry {largest:.1e}", len(runs))
 
     text = "every entry equal within {gap:g} in float64"
     return Claim(

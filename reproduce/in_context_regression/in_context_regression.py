@@ -68,8 +68,8 @@ PAIRS, ERROR = Axis("pairs seen"), Axis("squared error", limits=(-0.03, 1.4))
 DISTANCE = Axis("mean squared distance from ridge", limits=(-0.03, 1.05))
 BY_PAIRS, DISTANCES = [], []
 for task, title in COMPARED.items():
-    every, ordered = runs_of(task), runs_of(task, nearest_first=True)
-    series = [_predictors, curves("error_by_pairs", every)]
+    by_name, ordered = runs_of(task), runs_of(task, nearest_first=True)
+    series = [_predictors, curves("error_by_pairs", by_name)]
     BY_PAIRS.append(Plot(title, PAIRS, ERROR, series))
     DISTANCES.append(
         Plot(title, names(ordered), DISTANCE, [dots("from_ridge", ordered)], sideways=True)

@@ -60,11 +60,11 @@ def of(task: str, model: str, window: int = WINDOW) -> Runs:
 
     def asked(record: RunRecord) -> bool:
         if task == "mad":
-            own = setting(record, "tasks.synthetic") == "memorisation"
+            is_task = setting(record, "tasks.synthetic") == "memorisation"
         else:
             plain = not setting(record, "tasks.rewritten")
-            own = plain and list(setting(record, "tasks.pairs")) == list(PAIRS)
-        return own and record.role == "final"
+            is_task = plain and list(setting(record, "tasks.pairs")) == list(PAIRS)
+        return is_task and record.role == "final"
 
     says = label(model) if window == WINDOW else f"{label(model)}, window {window}"
     return Runs(says, task, model, {"models.window": window}, asked)
@@ -105,8 +105,8 @@ PANELS = (
 
 
 def _as_well(without: Runs) -> Rule:
-    both = FAR_PAIRS.of(RECALL[WITH]), FAR_PAIRS.of(without)
-    return once(LONG, provided(within(both[0], low=KNOWN), difference(*both, -ALIKE, ALIKE)))
+    pair = FAR_PAIRS.of(RECALL[WITH]), FAR_PAIRS.of(without)
+    return once(LONG, provided(within(pair[0], low=KNOWN), difference(*pair, -ALIKE, ALIKE)))
 
 
 CLAIMS = (

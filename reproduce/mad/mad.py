@@ -108,8 +108,8 @@ def of(name: str, model: str = "") -> Runs:
     """The finals of a model on a task at the baseline of its preset, or a guess."""
 
     def usual(record: RunRecord) -> bool:
-        own = preset_settings("mad", TRANSFORMER, record.preset)["tasks"]
-        return all(setting(record, f"tasks.{key}") == own[key] for key in SIZES)
+        baseline = preset_settings("mad", TRANSFORMER, record.preset)["tasks"]
+        return all(setting(record, f"tasks.{key}") == baseline[key] for key in SIZES)
 
     label = f"{models.label(model) if model else 'a guess'} on {_words(name)}"
     return Runs(label, "mad", model, {"tasks.synthetic": name}, usual, "" if model else "uniform")
@@ -186,7 +186,7 @@ def _scores(records: Records, model: str, name: str) -> list[float]:
     for record in records:
         if record.model == model and setting(record, "tasks.synthetic") == name:
             by_seed[record.seed].append(record.metrics.get("test", {}).get("accuracy", math.nan))
-    return [fmean(found) for found in by_seed.values()]
+    return list(map(fmean, by_seed.values()))
 
 
 def _accuracy(model: str, name: str) -> Measured:
@@ -200,7 +200,7 @@ def _both(name: str) -> tuple[Measured, Measured]:
 def _over_settings(model: str, name: str) -> Drawn:
     """The score of a model as the suite has it: the mean over all settings of a task."""
     label = f"score of {of(name, model).label}"
-    return Drawn(label, lambda found: sample(label, _scores(found, model, name), SHARE))
+    return Drawn(label, lambda records: sample(label, _scores(records, model, name), SHARE))
 
 
 def _claim(
@@ -208,13 +208,13 @@ def _claim(
     sentence: str,
     *rules: Rule,
     ranked: tuple[str, ...] = (),
-    asked: tuple[str, ...] = ("laptop", *LONG),
+    asked_at: tuple[str, ...] = ("laptop", *LONG),
     otherwise: str = "trainings of this preset are too short for it",
 ) -> Claim:
     """A claim about trained models, judged at the presets that can tell; ``otherwise`` says why
     others cannot."""
-    holds = lambda found: all(r.preset in asked for r in found)  # noqa: E731
-    long = where(holds, name, otherwise, asked[0])
+    holds = lambda records: all(r.preset in asked_at for r in records)  # noqa: E731
+    long = where(holds, name, otherwise, asked_at[0])
     rows = [of(task, model) for task in ranked for model in PUBLISHED]
     return Claim(name, sentence, once(long, each(rules)), ranks=lambda _: rows)
 
@@ -224,7 +224,7 @@ CLAIMS = (
         "attention recalls",
         "A transformer recalls the value of nearly every key that it has seen (94 %).",
         within(_accuracy(TRANSFORMER, "in_context_recall"), low=0.9),
-        asked=LONG,
+        asked_at=LONG,
     ),
     _claim(
         "fuzzy recall is harder",
@@ -233,7 +233,7 @@ CLAIMS = (
         *map(above, _both("in_context_recall"), _both("fuzzy_recall"), (0.1, 0.1)),
         above(*_both("fuzzy_recall"), by=0.05),
         ranked=("in_context_recall", "fuzzy_recall"),
-        asked=LONG,
+        asked_at=LONG,
     ),
     _claim(
         "attention copies better",
@@ -241,12 +241,12 @@ CLAIMS = (
         within(_accuracy(TRANSFORMER, "selective_copying"), low=0.95),
         above(*_both("selective_copying"), by=0.05),
         ranked=("selective_copying",),
-        asked=LONG,
+        asked_at=LONG,
     ),
     _claim(
         "compression is alike",
         "A transformer and Mamba compress nearly as well as each other (52 and 53 %).",
-        *(within(one, low=0.2) for one in _both("compression")),  # a guess has 0.1
+        *(within(accuracy, low=0.2) for accuracy in _both("compression")),  # a guess has 0.1
         difference(*_both("compression"), low=-0.1, high=0.1),
         ranked=("compression",),
     ),
@@ -255,7 +255,7 @@ CLAIMS = (
         "Mamba learns more of the facts that no context tells than a transformer (90 and 85 %).",
         above(_over_settings(MAMBA, "memorisation"), _over_settings(TRANSFORMER, "memorisation")),
         ranked=("memorisation",),
-        asked=("paper",),
+        asked_at=("paper",),
         otherwise="the facts of the baseline are so few that both know all of them; the published "
         "scores are means over vocabularies of up to 8,192, which this preset does not run",
     ),
@@ -265,8 +265,8 @@ CLAIMS = (
 def _belongs(record: RunRecord) -> bool:
     """Whether a record is a predictor or a final run on MAD, and none of the figure of the second
     Mosaic's long-term memory, which asks for memorisation with a window of its own."""
-    own = record.task == "mad" and record.role in ("final", "baseline")
-    return own and not any(runs.has(record) for runs in KNOWLEDGE.values())
+    is_final = record.task == "mad" and record.role in ("final", "baseline")
+    return is_final and not any(runs.has(record) for runs in KNOWLEDGE.values())
 
 
 VARIED = ["tasks.synthetic", *(f"tasks.{key}" for key in SIZES)]

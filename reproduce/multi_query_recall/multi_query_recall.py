@@ -50,9 +50,9 @@ def picture(records: Records) -> Picture:
     plain = "one layer, every key written once"
     if lengths:
         plain = f"{plain}, after {'–'.join(map(str, lengths))} training steps"
-    again = "some keys written twice: the latest value counts"
+    rewritten = "some keys written twice: the latest value counts"
     above = [_by_pairs(records, PLAIN, plain), _by_state(records)]
-    below = [_by_pairs(records, FORGETTING, again), _values(runs.of(records, FORGETTING))]
+    below = [_by_pairs(records, FORGETTING, rewritten), _values(runs.of(records, FORGETTING))]
     return Picture(TITLE, [Row(above, height=3), Row(below, height=3)], legend="below")
 
 
@@ -132,11 +132,11 @@ def at_pairs(
     records: Records, model: str, place: int, of_width: int | None = None, cell: str = PLAIN
 ) -> Measured:
     """The accuracy at the fewest (0) or the most (-1) pairs, at the largest width."""
-    found = runs.widest(records, cell, model)
-    if not runs.pairs(found):
+    widest = runs.widest(records, cell, model)
+    if not runs.pairs(widest):
         return accuracy(model, cell, says="after more steps" if cell == LONG else "")
-    size = of_width or max(map(runs.width, found))
-    number = runs.pairs(found)[place]
+    size = of_width or max(map(runs.width, widest))
+    number = runs.pairs(widest)[place]
     says = f"at {number} pairs"
     if of_width is not None:
         says = f"{says}, {runs.state_of(runs.of(records, cell, model, size)):,} bytes"
@@ -182,20 +182,20 @@ def recalls_something(model: str) -> Ready:
 
     def ready(records: Records) -> Finding | None:
         cell = longest(records, model)
-        found = runs.widest(records, cell, model)
-        if not runs.pairs(found):
+        widest = runs.widest(records, cell, model)
+        if not runs.pairs(widest):
             return no_runs(accuracy(model, cell).sample(records))
-        fewest, one = runs.pairs(found)[0], at_pairs(records, model, 0, cell=cell)
-        rule = within(one, low=1 / fewest + BETTER_THAN_A_GUESS)
+        fewest, at_fewest = runs.pairs(widest)[0], at_pairs(records, model, 0, cell=cell)
+        rule = within(at_fewest, low=1 / fewest + BETTER_THAN_A_GUESS)
         if rule.judge(records, 0.95).verdict == REPRODUCED:
             return None
-        values = one.sample(records).values
+        values = at_fewest.sample(records).values
         reason = (
-            f"{one.label}: {', '.join(f'{value:.3f}' for value in values) or 'no number'}, not "
-            f"surely above a guess among its values ({1 / fewest:g}) after "
-            f"{max(map(runs.steps, found))} steps: what limits it here is not its state"
+            f"{at_fewest.label}: {', '.join(f'{value:.3f}' for value in values) or 'no number'}, "
+            f"not surely above a guess among its values ({1 / fewest:g}) after "
+            f"{max(map(runs.steps, widest))} steps: what limits it here is not its state"
         )
-        return Finding(UNDECIDED, reason, len(one.sample(records).observations))
+        return Finding(UNDECIDED, reason, len(at_fewest.sample(records).observations))
 
     return ready
 
@@ -205,8 +205,8 @@ def falls(model: str) -> Rule:
 
     def rules(records: Records) -> list[Rule]:
         cell = longest(records, model)
-        few, many = (at_pairs(records, model, place, cell=cell) for place in (0, -1))
-        return [above(few, many, FALL)]
+        at_fewest, at_most = (at_pairs(records, model, place, cell=cell) for place in (0, -1))
+        return [above(at_fewest, at_most, FALL)]
 
     return each(
         rules,
@@ -250,8 +250,10 @@ def _rewritten(model: str) -> Measured:
 
 
 def _in_time() -> Measured:
-    found = accuracy("memory_mosaic", EASY, choose=lambda r: runs.steps(r) <= runs.MEMORY_STEPS)
-    return replace(found, named=f"memory units after {runs.MEMORY_STEPS} steps")
+    memory_units = accuracy(
+        "memory_mosaic", EASY, choose=lambda r: runs.steps(r) <= runs.MEMORY_STEPS
+    )
+    return replace(memory_units, named=f"memory units after {runs.MEMORY_STEPS} steps")
 
 
 def _fixed_state(model: str) -> tuple[Claim, Claim]:

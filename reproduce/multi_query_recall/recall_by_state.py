@@ -116,8 +116,8 @@ def _belongs(record: RunRecord) -> bool:
     if record.role in ("trial", "baseline"):
         return False
     variant = (record.model, setting(record, "models.convolution"))
-    known = variant in NAMES or record.model in contenders(runs.TASK, record.preset)
-    return known and (cell(record) or longer(record) or patient(record))
+    takes_part = variant in NAMES or record.model in contenders(runs.TASK, record.preset)
+    return takes_part and (cell(record) or longer(record) or patient(record))
 
 
 def of(
@@ -129,9 +129,9 @@ def of(
     """Finals of one model; of one width, with a convolution of so many taps."""
     name = NAMES.get((model, taps or 0)) or label(model)
     settings = {"models.width": width, "models.convolution": taps}
-    given = {key: value for key, value in settings.items() if value is not None}
+    fixed = {key: value for key, value in settings.items() if value is not None}
     says = name if width is None else f"{name}, width {width}"
-    return Runs(says, "multi_query_recall", model, given, choose=choose)
+    return Runs(says, "multi_query_recall", model, fixed, choose=choose)
 
 
 def widths(records: Records) -> list[int]:
@@ -157,8 +157,8 @@ class Kind(NamedTuple):
     @property
     def name(self) -> str:
         """As the legend has it."""
-        shown = NAMES.get((self.model, self.taps)) or label(self.model)
-        return f"{shown}, {self.steps:,} steps" if self.steps else shown
+        name_shown = NAMES.get((self.model, self.taps)) or label(self.model)
+        return f"{name_shown}, {self.steps:,} steps" if self.steps else name_shown
 
 
 def kind(record: RunRecord) -> Kind:
@@ -249,10 +249,10 @@ def _cell(group: Records, metric: str) -> str:
     return f"{accuracy.mean:.3f} ({', '.join(says)})"
 
 
-def _accuracy(records: Records, found: Runs) -> Number:
+def _accuracy(records: Records, measured: Runs) -> Number:
     return Number(
         "accuracy",
-        f"accuracy/{most(found.of(records))}",
+        f"accuracy/{most(measured.of(records))}",
         items=lambda record: int(setting(record, "tasks.test_size")),
     )
 
@@ -264,8 +264,8 @@ def keeps_every_pair(model: str, taps: int | None = None) -> Rule:
     def rules(records: Records) -> list[Rule]:
         usual = [of(model, size, taps) for size in widths(records)]
         long = [of(model, size, taps, longer) for size in widths(records)]
-        known = [b if b.of(records) else a for a, b in zip(usual, long, strict=True)]
-        return [within(_accuracy(records, one).of(one), low=ALL_RIGHT) for one in known]
+        longest = [b if b.of(records) else a for a, b in zip(usual, long, strict=True)]
+        return [within(_accuracy(records, row).of(row), low=ALL_RIGHT) for row in longest]
 
     return each(rules, f"accuracy of {ALL_RIGHT:g} or more at the most pairs, at every width")
 
@@ -278,7 +278,7 @@ def _narrowest(records: Records) -> list[Runs]:
 
 def _rule_above_sum(records: Records) -> list[Rule]:
     rule, total = _narrowest(records)
-    a, b = (_accuracy(records, one).of(one) for one in (rule, total))
+    a, b = (_accuracy(records, row).of(row) for row in (rule, total))
     return [above(a, b, MORE)]
 
 
@@ -289,19 +289,19 @@ def _behind(records: Records) -> list[Rule]:
     rules = []
     for model in PATIENT:
         long = of(model, size, choose=patient)
-        one = long if long.of(records) else of(model, size)
+        rival = long if long.of(records) else of(model, size)
         rules.append(
-            provided(_recalls(records, one), above(number.of(ahead), number.of(one), LESS))
+            provided(_recalls(records, rival), above(number.of(ahead), number.of(rival), LESS))
         )
     return rules
 
 
-def _recalls(records: Records, found: Runs) -> Rule:
+def _recalls(records: Records, rival: Runs) -> Rule:
     """It has learned to recall: the fewest pairs, surely better than by a guess."""
-    fewest = min((n for r in found.of(records) for n in r.config["tasks"]["pairs"]), default=1)
-    number = _accuracy(records, found)
-    few = replace(number, name=f"accuracy at {fewest} pairs", read=f"accuracy/{fewest}")
-    return within(few.of(found), low=1 / fewest + BETTER_THAN_A_GUESS)
+    fewest = min((n for r in rival.of(records) for n in r.config["tasks"]["pairs"]), default=1)
+    number = _accuracy(records, rival)
+    at_fewest = replace(number, name=f"accuracy at {fewest} pairs", read=f"accuracy/{fewest}")
+    return within(at_fewest.of(rival), low=1 / fewest + BETTER_THAN_A_GUESS)
 
 
 def _by_channel_above_by_head(records: Records) -> list[Rule]:
@@ -314,7 +314,7 @@ def _by_channel_above_by_head(records: Records) -> list[Rule]:
 
 
 def _convolved_above_alone(records: Records) -> list[Rule]:
-    a, b = (_accuracy(records, one).of(one) for one in _with_and_without(records))
+    a, b = (_accuracy(records, row).of(row) for row in _with_and_without(records))
     return [above(a, b, LESS)]
 
 

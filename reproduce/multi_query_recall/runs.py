@@ -153,9 +153,9 @@ def _as_it_comes(record: RunRecord) -> bool:
     """Not one with another convolution than the model's own, which another figure asks about."""
     if record.model not in choices("models"):  # a guest comes from another package
         return True
-    own = preset_settings(record.task, record.model, record.preset)["models"]
+    usual = preset_settings(record.task, record.model, record.preset)["models"]
     key = "convolution"
-    return bool(record.config["models"].get(key, own.get(key)) == own.get(key))
+    return bool(record.config["models"].get(key, usual.get(key)) == usual.get(key))
 
 
 def width(record: RunRecord) -> int:
@@ -178,14 +178,14 @@ def of(
     records: Records, cell: str, model: str | None = None, of_width: int | None = None
 ) -> list[RunRecord]:
     """Runs of a kind of cell, one for each model, width and seed."""
-    found = [
+    in_cell = [
         record
         for record in records
         if kind(record) == cell
         and model in (None, record.model)
         and of_width in (None, width(record))
     ]
-    return latest(found, lambda record: (record.model, variant(record), record.seed))
+    return latest(in_cell, lambda record: (record.model, variant(record), record.seed))
 
 
 def widths(records: Records, cell: str, model: str | None = None) -> list[int]:

@@ -32,16 +32,16 @@ def moved(panel: Panel, trace: Trace) -> list[float]:
         return [x + ASIDE["category"] * trace.aside for x in trace.x]
     if panel.x.scale in ("log", "log2"):
         return [x * ASIDE["log"] ** trace.aside for x in trace.x]
-    every = [x for other in panel.traces for x in other.x]
-    step = ASIDE["linear"] * (max(every) - min(every)) if every else 0.0
+    all_x = [x for other in panel.traces for x in other.x]
+    step = ASIDE["linear"] * (max(all_x) - min(all_x)) if all_x else 0.0
     return [x + step * trace.aside for x in trace.x]
 
 
 def edges(values: Sequence[float | None], axis: Axis) -> list[float]:
     """The edges of cells around these places: halfway between them; half a step from a lone one."""
     logarithmic = axis.scale in ("log", "log2") and not axis.categories
-    known = [value for value in values if value is not None]
-    places = [math.log(value) for value in known] if logarithmic else known
+    numbers = [value for value in values if value is not None]
+    places = [math.log(value) for value in numbers] if logarithmic else numbers
     middle = [(a + b) / 2 for a, b in pairwise(places)]
     if not middle:
         ends = [places[0] - 0.5, places[0] + 0.5]
@@ -52,5 +52,5 @@ def edges(values: Sequence[float | None], axis: Axis) -> list[float]:
 
 def points(panel: Panel, trace: Trace) -> list[tuple[float, float]]:
     """(x, y) of the points that have a number."""
-    both = zip(moved(panel, trace), trace.y, strict=True)
-    return [(x, y) for x, y in both if y is not None]
+    pairs = zip(moved(panel, trace), trace.y, strict=True)
+    return [(x, y) for x, y in pairs if y is not None]

@@ -138,7 +138,7 @@ class Canvas:
             return
         x, look = moved(self.panel, trace), keywords(trace)
         if trace.shade is not None:
-            shades = [one.shade for one in self.panel.traces if one.shade is not None]
+            shades = [t.shade for t in self.panel.traces if t.shade is not None]
             look["color"] = self._coloured((min(shades), max(shades))).to_rgba(trace.shade)
         self._seeds(trace, x, look["color"])
         self._intervals(trace, x, look["color"])
@@ -155,9 +155,9 @@ class Canvas:
             style: dict[str, Any] = {"color": look["color"], "fontsize": LABEL, "ha": "center"}
             self.axes.annotate("✗", self._xy(place, 0.02), xycoords=coordinates, **style)
 
-    def _plot(self, known: Sequence[tuple[float, float]], look: Mapping[str, Any]) -> None:
-        if known:
-            self.axes.plot(*self._xy(*zip(*known, strict=True)), **look)
+    def _plot(self, points: Sequence[tuple[float, float]], look: Mapping[str, Any]) -> None:
+        if points:
+            self.axes.plot(*self._xy(*zip(*points, strict=True)), **look)
 
     def _seeds(self, trace: Trace, x: Sequence[float], colour: Any) -> None:
         line = trace.mark == "line"
@@ -166,16 +166,16 @@ class Canvas:
             tick = "|" if self.turned else "_"
             look |= {"linestyle": "", "marker": tick, "markersize": SEED.size, "mew": 1.0}
         for values in trace.seeds.values():
-            both = zip(x, values, strict=True)
-            self._plot([(at, y) for at, y in both if y is not None], look)
+            pairs = zip(x, values, strict=True)
+            self._plot([(at, y) for at, y in pairs if y is not None], look)
 
     def _intervals(self, trace: Trace, x: Sequence[float], colour: Any) -> None:
-        known = [
+        with_interval = [
             (at, *pair) for at, pair in zip(x, trace.interval, strict=False) if pair is not None
         ]
-        if not known:
+        if not with_interval:
             return
-        at, low, high = zip(*known, strict=True)
+        at, low, high = zip(*with_interval, strict=True)
         if trace.mark == "line":
             fill = self.axes.fill_betweenx if self.turned else self.axes.fill_between
             fill(at, low, high, color=colour, alpha=BAND, linewidth=0)
@@ -200,15 +200,17 @@ class Canvas:
         from matplotlib.colors import LogNorm, Normalize
 
         axis = self.panel.z or Axis()
-        low, high = (e if one is None else one for one, e in zip(axis.limits, ends, strict=True))
+        low, high = (
+            e if limit is None else limit for limit, e in zip(axis.limits, ends, strict=True)
+        )
         scale = LogNorm if axis.scale in ("log", "log2") else Normalize
-        found = ScalarMappable(scale(low, high), HEAT)
+        mappable = ScalarMappable(scale(low, high), HEAT)
         if axis.label and not self._has_bar:
             self._has_bar = True
-            bar = self.axes.figure.colorbar(found, ax=self.axes)
+            bar = self.axes.figure.colorbar(mappable, ax=self.axes)
             bar.set_label(axis.label, fontsize=LABEL)
             bar.ax.tick_params(labelsize=SMALL)
-        return found
+        return mappable
 
     def _matrix(self, trace: Trace) -> None:
         z = np.array([[np.nan if v is None else v for v in row] for row in trace.z], float)
@@ -231,10 +233,10 @@ class Canvas:
         centre: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL}
         for at, row in zip(y, z, strict=True):
             for x, value in zip(trace.x, row, strict=True):
-                known = not np.isnan(value)
-                red, green, blue, _ = colours.to_rgba(value) if known else (1, 1, 1, 1)
+                has_number = not np.isnan(value)
+                red, green, blue, _ = colours.to_rgba(value) if has_number else (1, 1, 1, 1)
                 dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
-                text = format(value, trace.numbers) if known else "–"
+                text = format(value, trace.numbers) if has_number else "–"
                 self.axes.text(x, at, text, color="white" if dark else PALETTE["black"], **centre)
 
     def ends(self) -> None:

@@ -57,26 +57,26 @@ def look(name: str) -> ModelLook:
     Raises:
         UserError: its card has a look that cannot be drawn, in one sentence.
     """
-    found = model_card(name)
-    if found is None:  # several guests of one figure differ
+    card_of_model = model_card(name)
+    if card_of_model is None:  # several guests of one figure differ
         place = guests().index(name) if name in guests() else 0
         return ModelLook(
             PALETTE[UNNAMED],
             LINES_OF_GUESTS[place % len(LINES_OF_GUESTS)],
             MARKERS_OF_GUESTS[place % len(MARKERS_OF_GUESTS)],
         )
-    chosen = str(found.get("colour", UNNAMED))
-    if not HEXADECIMAL.fullmatch(chosen) and "colour" in found:
+    chosen = str(card_of_model.get("colour", UNNAMED))
+    if not HEXADECIMAL.fullmatch(chosen) and "colour" in card_of_model:
         _check(name, "colour", chosen, PALETTE.keys() - {UNNAMED, "white", "light"})
-    line, marker = (str(found.get(key, "")) for key in ("line", "marker"))
+    line, marker = (str(card_of_model.get(key, "")) for key in ("line", "marker"))
     _check(name, "line", line, get_args(Line))
     _check(name, "marker", marker, get_args(Marker))
     return ModelLook(PALETTE.get(chosen, chosen), line, marker)
 
 
-def _check(name: str, key: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
-        hint = nearest(value, filter(None, known))
+def _check(name: str, key: str, value: str, allowed: Iterable[str]) -> None:
+    if value not in allowed:
+        hint = nearest(value, filter(None, allowed))
         raise UserError(f"the card of the model '{name}' has the unknown {key} '{value}': {hint}")
 
 

@@ -146,10 +146,13 @@ class Trace:
             return
         optional: dict[str, Sequence[Any]] = {"interval": self.interval, "texts": self.texts}
         optional |= {f"seed {seed}": values for seed, values in self.seeds.items()}
-        given = {"y": self.y, **{what: values for what, values in optional.items() if values}}
-        for what, values in given.items():
+        values_by_name = {
+            "y": self.y,
+            **{name: values for name, values in optional.items() if values},
+        }
+        for name, values in values_by_name.items():
             if len(values) != len(self.x):
-                raise ValueError(f"'{self.name}' has {len(self.x)} x and {len(values)} of {what}")
+                raise ValueError(f"'{self.name}' has {len(self.x)} x and {len(values)} of {name}")
 
     @property
     def entry(self) -> str:
@@ -283,8 +286,8 @@ class Picture:
         Raises:
             UserError: the file is missing, oversized, or holds no picture.
         """
-        how = "make it again with the figure's reproduce command"
-        figure = Kind("figure", Picture, how, most=16 * 2**20)
+        advice = "make it again with the figure's reproduce command"
+        figure = Kind("figure", Picture, advice, most=16 * 2**20)
         # Its own types turn lists into tuples.
         return figure.typed(path, figure.tree(path, figure.bytes_of(path)), strict=False)
 
@@ -292,5 +295,5 @@ class Picture:
 _LIST_OF_NUMBERS = re.compile(r"\[\n[^\[\]{}\"]*\]")
 
 
-def _on_one_line(found: re.Match[str]) -> str:
-    return " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]")
+def _on_one_line(match: re.Match[str]) -> str:
+    return " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]")

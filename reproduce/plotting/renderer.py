@@ -35,13 +35,13 @@ def saved(figure: Figure, salt: str) -> dict[str, bytes]:
     """The bytes of a drawn figure, by the ending of their file."""
     from matplotlib import rc_context
 
-    found = {}
+    files = {}
     with rc_context({"svg.hashsalt": salt}):
         for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=ending, dpi=160, metadata=metadata)
-            found[ending] = buffer.getvalue()
-    return {**found, "svg": _CLIPS.sub(_in_order(), found["svg"])}
+            files[ending] = buffer.getvalue()
+    return {**files, "svg": _CLIPS.sub(_in_order(), files["svg"])}
 
 
 # The layout's solver leaves noise in the last digits of positions, of which matplotlib makes the
@@ -51,7 +51,7 @@ _CLIPS = re.compile(rb"(?<=[#\"])p[0-9a-f]{10}(?=[\")])")
 
 def _in_order() -> Callable[[re.Match[bytes]], bytes]:
     names: dict[bytes, bytes] = {}
-    return lambda found: names.setdefault(found[0], b"clip%d" % len(names))
+    return lambda match: names.setdefault(match[0], b"clip%d" % len(names))
 
 
 def render(picture: Picture) -> Figure:
@@ -108,8 +108,8 @@ def _shared_entries(picture: Picture) -> list[Line2D]:
     """The entries of the legend below all panels, each text once."""
     if not picture.legend:
         return []
-    found = [entry for panel in picture.panels for entry in legend_entries(panel)]
-    return list({entry.get_label(): entry for entry in reversed(found)}.values())[::-1]
+    entries = [entry for panel in picture.panels for entry in legend_entries(panel)]
+    return list({entry.get_label(): entry for entry in reversed(entries)}.values())[::-1]
 
 
 def _frame(figure: Figure, picture: Picture, foot: float) -> None:

@@ -54,8 +54,8 @@ def select(one_block: bool, records: Records) -> list[RunRecord]:
     training."""
     compared = []
     for record in records:
-        known = record.role == "baseline" or record.model in MODELS
-        if record.task == TASK and known and (one_block or not is_shallow(record)):
+        compares = record.role == "baseline" or record.model in MODELS
+        if record.task == TASK and compares and (one_block or not is_shallow(record)):
             compared.append(record)
     return language.of_one_corpus(language.tuned(compared))
 
@@ -67,17 +67,17 @@ def is_shallow(record: RunRecord) -> bool:
 
 def of(model: str, shallow: bool, label: str = "") -> Runs:
     """The runs of a model with one block, or with more."""
-    own = lambda record: is_shallow(record) == shallow  # noqa: E731
-    return Runs(label or LABELS[model], TASK, model, choose=own)
+    of_depth = lambda record: is_shallow(record) == shallow  # noqa: E731
+    return Runs(label or LABELS[model], TASK, model, choose=of_depth)
 
 
 def on(record: RunRecord, *groups: str) -> RunRecord:
     """The record as if the prompts of these groups were all."""
     passed = record.per_sequence.get("sensible", []) if record.outcome == "ok" else []
     chosen = [group in (groups or GROUPS) for group in GROUP_OF]
-    kept = [value for value, keep in zip(passed, chosen, strict=False) if keep]
-    metrics = {"test": {"sensible": mean_of(kept)}} if kept else {}
-    changes = {"metrics": metrics, "per_sequence": {"sensible": kept}}
+    values = [value for value, keep in zip(passed, chosen, strict=False) if keep]
+    metrics = {"test": {"sensible": mean_of(values)}} if values else {}
+    changes = {"metrics": metrics, "per_sequence": {"sensible": values}}
     return record.model_copy(update=changes)
 
 
@@ -87,8 +87,8 @@ def sensible(runs: Runs, *groups: str, diverged: float | None = None) -> Drawn:
     number = Number("share", "sensible", diverged=diverged).of(runs)
 
     def draw(records: Records) -> Sample:
-        found = number.sample([on(record, *groups) for record in runs.of(records)])
-        return replace(found, items=found.items and replace(found.items, name="prompts"))
+        shares = number.sample([on(record, *groups) for record in runs.of(records)])
+        return replace(shares, items=shares.items and replace(shares.items, name="prompts"))
 
     return Drawn(runs.label, draw)
 
@@ -146,11 +146,11 @@ def _panel(records: Records, shallow: bool, counts: Counts) -> Panel:
         shares = np.divide(_with_all(counts[model]), list(SIZES.values())).tolist()
         look: dict[str, Any] = {"mark": "dots", "legend": "published texts, our check"}
         traces.append(published(f"{name}, published", enumerate(shares), aside=aside + 1, **look))
-    here = " and ".join(map(_blocks, sorted(depths))) or "no runs"
-    there = _blocks(1 if shallow else PUBLISHED_LAYERS)
+    depth_here = " and ".join(map(_blocks, sorted(depths))) or "no runs"
+    depth_published = _blocks(1 if shallow else PUBLISHED_LAYERS)
     x = Axis(categories=[f"{group}\n({size} prompts)" for group, size in SIZES.items()])
     y = Axis("share of sensible continuations", limits=(-0.03, 1.03))
-    return Panel(f"{here} (published: {there})", x, y, traces)
+    return Panel(f"{depth_here} (published: {depth_published})", x, y, traces)
 
 
 def _shares(name: str, runs: Records, **look: Any) -> Trace:

@@ -113,9 +113,14 @@ def published_numbers(short: str, metric: str) -> dict[str, dict[int, float]]:
     file = _by_short_name()[short]
     table, sizes = file.metrics[metric], file.size.values
     rows = table.values | {label: [line] * len(sizes) for label, line in table.lines.items()}
-    read = {label: [file.read(value)[0] for value in row] for label, row in rows.items()}
-    both = {label: zip(sizes, row, strict=True) for label, row in read.items()}
-    return {label: {n: v for n, v in row if v is not None} for label, row in both.items()}
+    numbers: dict[str, dict[int, float]] = {}
+    for label, row in rows.items():
+        numbers[label] = {}
+        for size, cell in zip(sizes, row, strict=True):
+            value = file.read(cell)[0]
+            if value is not None:
+                numbers[label][size] = value
+    return numbers
 
 
 def directions(files: Iterable[PublishedFile]) -> dict[tuple[str, str], Direction]:

@@ -100,10 +100,10 @@ def new_automata(
     return planned
 
 
-def all_but(some: Collection[str], preset: str, part: str = "regbench") -> Sequence[str]:
+def all_but(left_out: Collection[str], preset: str, part: str = "regbench") -> Sequence[str]:
     """Whom a sweep is of where some of those that take part are not in it; nobody is named where
     these are all that a sweep has by itself."""
-    left = [name for name in entrants(part, preset) if name not in some]
+    left = [name for name in entrants(part, preset) if name not in left_out]
     return () if left == entrants("regbench", preset) else left
 
 
@@ -129,8 +129,8 @@ def label(model: str) -> str:
 
 def published_label(model: str) -> str:
     """What the paper calls it."""
-    own = models.own_label(model).removesuffix(AS_RELEASED)
-    return PUBLISHED_LABELS.get(model, own)
+    name = models.own_label(model).removesuffix(AS_RELEASED)
+    return PUBLISHED_LABELS.get(model, name)
 
 
 def every_baseline(rule: Callable[[str], Rule], text: str, **numbers: float) -> Rule:
@@ -147,9 +147,9 @@ def select(records: Records, variants: Sequence[str]) -> list[RunRecord]:
 
     def belongs(record: RunRecord) -> bool:
         contends = record.role == "final" and record.model in models_at(record.preset)
-        known = record.role == "baseline" or contends
+        compares = record.role == "baseline" or contends
         protocol = setting(record, "tasks.protocol")
-        fair = record.task == "regbench" and known and protocol == "fair"
+        fair = record.task == "regbench" and compares and protocol == "fair"
         return fair and variant_of(record) in variants
 
     return with_planned_steps(any_of(belongs)(records))

@@ -76,8 +76,8 @@ def sweeps(preset: str) -> list[Sweep]:
 
 def models_of(records: Records) -> tuple[str, ...]:
     """The contenders at the preset of these records, the Memory Mosaic first."""
-    known = contenders(PART, records[0].preset if records else PRESETS[0])
-    return (MOSAIC, *(name for name in known if name != MOSAIC))
+    taking_part = contenders(PART, records[0].preset if records else PRESETS[0])
+    return (MOSAIC, *(name for name in taking_part if name != MOSAIC))
 
 
 def _belongs(record: RunRecord) -> bool:
@@ -130,28 +130,28 @@ def _panel(metric: str) -> Callable[[Records], Panel]:
 
 def _joined(pair: Sequence[Trace | None]) -> list[Trace]:
     """Both variants, and a faint line from one to the other; nothing where one is missing."""
-    known, new = pair
-    if known is None or new is None:
+    same, new = pair
+    if same is None or new is None:
         return []
     line = replace(
-        known,
-        name=f"{known.name} to {VARIANTS['held_out']}",
-        x=[*known.x, *new.x],
-        y=[*known.y, *new.y],
+        same,
+        name=f"{same.name} to {VARIANTS['held_out']}",
+        x=[*same.x, *new.x],
+        y=[*same.y, *new.y],
         interval=(),
         seeds={},
         failed=(),
         mark="line",
         role="faint",
-        colour=known.colour or "grey",
+        colour=same.colour or "grey",
         legend="",
     )
-    return [line, known, new]
+    return [line, same, new]
 
 
 def _measured(records: Records, metric: str, model: str, variant: str, place: int) -> Trace:
-    here = "here (95 % interval, seeds)" if variant == "iid" else "here"
-    name, look = _look(model, variant, here)
+    source = "here (95 % interval, seeds)" if variant == "iid" else "here"
+    name, look = _look(model, variant, source)
     runs = {place: regbench.runs(model, SIZE, variant).of(records)}
     return over_seeds(name, runs, metric, colour=model, aside=-1, **look)
 

@@ -117,9 +117,9 @@ class Part:
     """
 
     def __init__(self, records: Records, name: str = MAIN) -> None:
-        found = [r for r in records if r.role != "baseline" and part_of(r) == name]
-        self.records, self.name = found, name
-        self.task: Mapping[str, Any] = found[0].config["tasks"] if found else {}
+        of_part = [r for r in records if r.role != "baseline" and part_of(r) == name]
+        self.records, self.name = of_part, name
+        self.task: Mapping[str, Any] = of_part[0].config["tasks"] if of_part else {}
         self.d: list[int] = list(self.task.get("dimensions", []))
         self.n: list[int] = list(self.task.get("samples", []))
         self.alpha = float(self.task.get("alpha", 1))
@@ -132,8 +132,12 @@ class Part:
         """Errors of every trial of every seed, (trials, sizes), at "population" or "n=…"; None
         where a scheme has none."""
         name = f"errors/{row}"
-        found = [run.arrays[name] for run in self.runs(scheme) if name in run.arrays]
-        return np.concatenate([np.asarray(one, np.float64) for one in found]) if found else None
+        trials = [run.arrays[name] for run in self.runs(scheme) if name in run.arrays]
+        return (
+            np.concatenate([np.asarray(of_run, np.float64) for of_run in trials])
+            if trials
+            else None
+        )
 
     def runs(self, scheme: str) -> list[RunRecord]:
         """The runs of a scheme by seed, failed ones included."""
@@ -142,10 +146,10 @@ class Part:
     def by_samples(self, scheme: str, size: int) -> Errors | None:
         """Errors of every trial at one size d, (trials, samples)."""
         rows = [self.errors(scheme, f"n={n}") for n in self.n]
-        found = [row for row in rows if row is not None]
-        if not found or len(found) < len(rows):
+        measured = [row for row in rows if row is not None]
+        if not measured or len(measured) < len(rows):
             return None
-        return np.stack(found)[:, :, self.d.index(size)].T
+        return np.stack(measured)[:, :, self.d.index(size)].T
 
     def in_d(self, scheme: str, row: str) -> Fit | None:
         """The power law in d over the sizes that the task names."""

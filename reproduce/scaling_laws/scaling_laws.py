@@ -44,11 +44,13 @@ ERROR = Axis("error over the population", "log", limits=(2e-5, 1))  # with room 
 
 def picture(records: Records) -> Picture:
     """Two panels against d, two against n, and a map of each naive scheme over both."""
-    main, few = Part(records), Part(records, runs.FEW_TOKENS)
+    main, few_tokens = Part(records), Part(records, runs.FEW_TOKENS)
     grid = Part(records, runs.MAP)
     most, largest = max(main.n, default=0), max(main.d, default=0)
-    label = f"q = 1, N = {few.task.get('tokens')}"
-    dashed = _curve(label, "vermillion", few.d, few.errors("seen", POPULATION), line="dashed")
+    label = f"q = 1, N = {few_tokens.task.get('tokens')}"
+    dashed = _curve(
+        label, "vermillion", few_tokens.d, few_tokens.errors("seen", POPULATION), line="dashed"
+    )
     table = []
     for run in runs.TABLE.of(records):
         error = run.curves["error"]
@@ -205,8 +207,8 @@ def slope(
     low, high = expected - by, expected + by
 
     def rules(records: Records) -> list[Rule]:
-        what, found = fit(Part(records))
-        return [slope_between(f"{SCHEMES[scheme].label}, {what}", found, low, high, TRIALS)]
+        fitted, law = fit(Part(records))
+        return [slope_between(f"{SCHEMES[scheme].label}, {fitted}", law, low, high, TRIALS)]
 
     text = f"the slope lies between {low:g} and {high:g} {OVER_TRIALS}; {CELL}"
     return once(at_the_scale, of_trials(each(rules, text), scheme))
@@ -262,10 +264,10 @@ def ordered(records: Records) -> list[Rule]:
     """The cut is better than frequency, and frequency better than q = 1, where tokens are many."""
     main = Part(records)
     size = main.near(SMALL)
-    found = [(SCHEMES[scheme].label, main.errors(scheme, POPULATION)) for scheme in ORDER]
+    by_scheme = [(SCHEMES[scheme].label, main.errors(scheme, POPULATION)) for scheme in ORDER]
     columns = [
         (f"{label} {mean_of(column):.3f} at d = {size}", column)
-        for label, values in found
+        for label, values in by_scheme
         if values is not None
         for column in [values[:, main.d.index(size)].tolist()]
     ]
@@ -289,12 +291,12 @@ def turning(records: Records) -> list[Rule]:
 
 def steepening(records: Records) -> list[Rule]:
     """With few tokens, the slope of q = 1 in d is steep as d passes N, and steeper than before."""
-    few = Part(records, runs.FEW_TOKENS)
-    values, tokens = few.errors("seen", POPULATION), few.task.get("tokens", 0)
+    few_tokens = Part(records, runs.FEW_TOKENS)
+    values, tokens = few_tokens.errors("seen", POPULATION), few_tokens.task.get("tokens", 0)
     if values is None:
         return []
-    before = fit_power_law(few.d, values, tokens / 4, tokens)
-    after = fit_power_law(few.d, values, tokens, 6 * tokens)
+    before = fit_power_law(few_tokens.d, values, tokens / 4, tokens)
+    after = fit_power_law(few_tokens.d, values, tokens, 6 * tokens)
     where = "" if before is None else f", {signed(before.slope)} from {before.low:g} on"
     change = None if before is None or after is None else after - before
     return [

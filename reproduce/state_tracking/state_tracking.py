@@ -196,7 +196,7 @@ def falls(models: Sequence[str]) -> Rule:
     """Accuracy on parity falls from the positions of training, some of which each of these models
     follows, to those far beyond them."""
     runs = [learned(model, "parity") for model in models]
-    fall = each([above(NEAR.of(one), FAR.of(one), FALL) for one in runs])
+    fall = each([above(NEAR.of(run), FAR.of(run), FALL) for run in runs])
     return provided(near(models, "parity"), once(trained_for(STEPS, "laptop"), fall))
 
 

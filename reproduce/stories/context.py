@@ -38,11 +38,11 @@ NEAR = 128  # tokens of context after which the transformer is said to gain no m
 
 def by_context(record: RunRecord) -> list[tuple[int, float]]:
     """Tokens of context, and the loss of the same targets after them; none where not measured."""
-    names = {
-        name: re.fullmatch(r"context_(\d+)_loss", name) for name in record.metrics.get("test", {})
-    }
-    found = [(int(m[1]), record.metrics["test"][name]) for name, m in names.items() if m]
-    return sorted(found)
+    losses = []
+    for name, loss in record.metrics.get("test", {}).items():
+        if match := re.fullmatch(r"context_(\d+)_loss", name):
+            losses.append((int(match[1]), loss))
+    return sorted(losses)
 
 
 def gained(model: str, before: str, after: str) -> Drawn:
@@ -51,14 +51,14 @@ def gained(model: str, before: str, after: str) -> Drawn:
     runs, label = positions.of_model(model), models.label(model)
 
     def draw(records: Records) -> Sample:
-        found = runs.of(records)
+        of_model = runs.of(records)
 
         def read(record: RunRecord) -> float | None:
             values = [metric(f"{name}_loss")(record) for name in (before, after)]
             return None if None in values else values[0] - values[1]  # type: ignore[operator]
 
-        items = items_of(found, f"{before}_loss", minus=f"{after}_loss")
-        return observe(label, found, read, REAL, items=items)
+        items = items_of(of_model, f"{before}_loss", minus=f"{after}_loss")
+        return observe(label, of_model, read, REAL, items=items)
 
     return Drawn(label, draw)
 
@@ -98,7 +98,7 @@ def reads_context(model: str) -> Rule:
 
     def rules(records: Records) -> list[Rule]:
         whole = whole_context(records)
-        ours, theirs = (gained(one, "other_context", whole) for one in (model, GPT2))
+        ours, theirs = (gained(reader, "other_context", whole) for reader in (model, GPT2))
         return [difference(ours, theirs, low=FLAT)]
 
     return told(each(rules), after=lambda r: f"; {repeats(r)}" if model == MOSAIC else "")
@@ -124,15 +124,15 @@ def whole_context(records: Records) -> str:
 
 def repeats(records: Records) -> str:
     """Whether each model looks up what followed a token before: random tokens read twice."""
-    said = []
+    clauses = []
     for model in MODELS:
         runs = positions.of_model(model).of(records)
         pairs = [(metric(f"repeat_{n}_loss")(run) for n in ("first", "second")) for run in runs]
-        known = [(a, b) for a, b in pairs if a is not None and b is not None]
-        if known:
-            first, second = (mean_of(side) for side in zip(*known, strict=True))
-            said.append(f"{models.label(model)} {first:.2f} → {second:.2f}")
-    return f"random tokens, then the same again: {', '.join(said)}" if said else ""
+        losses = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if losses:
+            first, second = (mean_of(side) for side in zip(*losses, strict=True))
+            clauses.append(f"{models.label(model)} {first:.2f} → {second:.2f}")
+    return f"random tokens, then the same again: {', '.join(clauses)}" if clauses else ""
 
 
 def measured_contexts(least: int) -> Ready:

@@ -124,8 +124,8 @@ def _training(records: Records, depth: int) -> Panel:
         for run in of_model:
             name = f"{label}, training, seed {run.seed}"
             traces.append(curve_over_seeds(name, [run], "training_loss", colour=model, **faint))
-        both: Any = {"mark": "both", "colour": model}
-        traces.append(curve_over_seeds(label, of_model, "validation_loss", **both))
+        validation: Any = {"mark": "both", "colour": model}
+        traces.append(curve_over_seeds(label, of_model, "validation_loss", **validation))
     first = depth == depths_of(records)[0]
     y = Axis("loss, nats per token (lower is better)" if first else "", limits=_range(records))
     name = f"{depth} block{'s' if depth > 1 else ''}"
@@ -195,10 +195,10 @@ def _equal(depth: int, depths: Depths) -> Claim:
 
 def _at_depth(depth: int, depths: Depths, rule: Rule) -> Rule:
     """The rule, asked where there are runs of this depth."""
-    asked_at = next(preset for preset, known in depths.items() if depth in known)
+    asked_at = next(preset for preset, planned in depths.items() if depth in planned)
     any_model = Runs(f"depth {depth}", settings={"models.layers": depth})
-    both = each(language.learned(runs(model, depth)) for model in MODELS)
-    return once(measured(any_model, f"depth = {depth}", asked_at), provided(both, rule))
+    learned_both = each(language.learned(runs(model, depth)) for model in MODELS)
+    return once(measured(any_model, f"depth = {depth}", asked_at), provided(learned_both, rule))
 
 
 def _loss(model: str, depth: int, name: str, of: str = "", **changes: Any) -> Measured:
@@ -221,8 +221,8 @@ def _lead(depth: int) -> Drawn:
         losses = {run.seed: LOSS(run) for run in ours}
 
         def lead(run: RunRecord) -> float | None:
-            own, other = LOSS(run), losses.get(run.seed)
-            return None if own is None or other is None else own - other
+            theirs_now, ours_now = LOSS(run), losses.get(run.seed)
+            return None if theirs_now is None or ours_now is None else theirs_now - ours_now
 
         items = paired_items(items_of(theirs, "loss"), items_of(ours, "loss"))
         bounds = (-UNINFORMED, UNINFORMED)
@@ -250,8 +250,8 @@ def _level(model: str) -> Claim:
     rules = []
     for name, of_windows in PUBLISHED_METRICS.items():
         levels = published_levels(model, of_windows)
-        found = _loss(model, PUBLISHED_DEPTH, name, of_windows)
-        rules.append(within(found, min(levels) - TOLERANCE, max(levels) + TOLERANCE))
+        measured_loss = _loss(model, PUBLISHED_DEPTH, name, of_windows)
+        rules.append(within(measured_loss, min(levels) - TOLERANCE, max(levels) + TOLERANCE))
     return Claim(
         f"losses of {LABELS[model]}, 12 blocks",
         f"A {LABELS[model]} of 12 blocks reaches the published training and validation loss.",

@@ -98,7 +98,7 @@ def _loss(records: Records, model: str, kind: str) -> Trace:
     def curve(run: RunRecord) -> Curve:
         return Curve(x=x, y=positions.binned(run, kind).tolist())
 
-    drawn = np.mean([positions.samples(run, kind) for run in runs], axis=0)
+    drawn = positions.mean_samples(runs, kind)
     look: Any = {"role": "emphasis", "colour": model}
     trace = curve_over_seeds(models.label(model), runs, curve, **look)
     return replace(trace, interval=np.percentile(drawn, [2.5, 97.5], axis=0).T.tolist())
@@ -145,10 +145,10 @@ def gap(more: str, less: str, stretch: Stretch, low: float = 0.0, high: float = 
 
 def fall(model: str, stretch: Stretch, low: float = -math.inf, high: float = math.inf) -> Rule:
     """How much a model's loss falls."""
-    found = loss(model, stretch)
+    measured = loss(model, stretch)
     of_documents = Drawn(
-        found.label,
-        lambda records: replace(found.sample(records), items=stretch.spread(records, model)),
+        measured.label,
+        lambda records: replace(measured.sample(records), items=stretch.spread(records, model)),
     )
     return told(within(of_documents, low, high), before=lambda _: f"{stretch}: ")
 
@@ -160,8 +160,8 @@ def ahead(model: str, kind: str) -> Rule:
         return [gap(GPT2, model, Stretch(kind, band)) for band in inside(records, AHEAD)]
 
     def crossing(records: Records) -> str:
-        found = positions.difference(records, kind) or "no pair of models"
-        return f"; {found}; {context.repeats(records)}" if model == MOSAIC else ""
+        difference = positions.difference(records, kind) or "no pair of models"
+        return f"; {difference}; {context.repeats(records)}" if model == MOSAIC else ""
 
     return told(each(rules), after=crossing)
 

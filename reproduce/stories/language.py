@@ -138,8 +138,8 @@ def of_one_corpus(
         seen = {f"text in the split '{k}'": (v["corpus"], v["tokens_sha256"]) for k, v in facts}
         return {"corpora": corpus_name([record]), **seen, "windows": windows(record)}
 
-    def sentence(key: str, one: object, other: object) -> str:
-        names = f" ({one} and {other})" if key == "corpora" else ""
+    def sentence(key: str, first: object, second: object) -> str:
+        names = f" ({first} and {second})" if key == "corpora" else ""
         return (
             f"are of different {key}{names}, and one figure compares models on the same: keep the "
             "records of one of them"

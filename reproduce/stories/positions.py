@@ -53,8 +53,8 @@ class Stretch(NamedTuple):
         """Of a run; a band ends where its windows do."""
         if f"{self.kind}_loss" not in record.curves:
             return None
-        found = by_position(record, self.kind)
-        means = [float(found[first - 1 : last].mean()) for first, last in self.bands]
+        losses = by_position(record, self.kind)
+        means = [float(losses[first - 1 : last].mean()) for first, last in self.bands]
         return means[0] - sum(means[1:])
 
     def spread(self, records: Records, model: str, minus: str = "") -> Items | None:
@@ -63,10 +63,12 @@ class Stretch(NamedTuple):
         A bin on the border of two bands counts for each with the positions that it has there: only
         the spread is taken from bins, the losses themselves are read from every position.
         """
-        runs = [measured(records, one, self.kind) for one in (model, minus) if one]
-        if not all(runs):
-            return None
-        drawn = [np.mean([samples(run, self.kind) for run in found], axis=0) for found in runs]
+        drawn = []
+        for name in filter(None, (model, minus)):
+            runs = measured(records, name, self.kind)
+            if not runs:
+                return None
+            drawn.append(mean_samples(runs, self.kind))
         length, bins = length_of(records[0]), drawn[0].shape[1]
         first, *last = [_weights(bins, length, band) for band in self.bands]
         total = (drawn[0] - sum(drawn[1:])) @ (first - sum(last))
@@ -97,7 +99,8 @@ def documents_of(records: Records, kind: str) -> int:
 
 def kinds_of(records: Records) -> list[str]:
     """The kinds of windows that were measured, in the order of the panels."""
-    return [kind for kind in KINDS if any(kind in record.arrays for record in records)]
+    measured_kinds = set().union(*(record.arrays for record in records))
+    return [kind for kind in KINDS if kind in measured_kinds]
 
 
 def of_model(model: str) -> Runs:
@@ -128,14 +131,19 @@ def by_position(record: RunRecord, kind: str) -> Losses:
 
 def binned(record: RunRecord, kind: str) -> Losses:
     """Mean loss of each bin, float64 (bins,); the last bin may be shorter."""
-    found = by_position(record, kind)
-    edges = np.arange(0, len(found), BIN)
-    return np.add.reduceat(found, edges) / np.diff(np.append(edges, len(found)))
+    losses = by_position(record, kind)
+    edges = np.arange(0, len(losses), BIN)
+    return np.add.reduceat(losses, edges) / np.diff(np.append(edges, len(losses)))
 
 
 def samples(record: RunRecord, kind: str) -> Losses:
     """The same with the documents drawn again, float64 (samples, bins)."""
     return np.asarray(record.arrays[kind]["samples"])
+
+
+def mean_samples(runs: Records, kind: str) -> Losses:
+    """Their mean over runs."""
+    return np.mean([samples(run, kind) for run in runs], axis=0)
 
 
 def centres(records: Records) -> Losses:
@@ -170,27 +178,30 @@ class Difference(NamedTuple):
 
 def difference(records: Records, kind: str) -> Difference | None:
     """Of one kind of windows; None without runs of both models."""
-    pair = [measured(records, model, kind) for model in (GPT2, MOSAIC)]
-    if not all(pair):
+    theirs, ours = (measured(records, model, kind) for model in (GPT2, MOSAIC))
+    if not theirs or not ours:
         return None
-    theirs, ours = (np.stack([binned(run, kind) for run in runs]) for runs in pair)
-    drawn = np.subtract(*(np.mean([samples(run, kind) for run in runs], 0) for runs in pair))
+    losses = np.stack([binned(run, kind) for run in theirs])
+    our_losses = np.stack([binned(run, kind) for run in ours])
+    # With the documents drawn again: a mean over seeds of each draw.
+    drawn = mean_samples(theirs, kind) - mean_samples(ours, kind)
     count = documents_of(records, kind)
-    intervals = [
-        difference_interval(a, b, LOSS, together=over_documents(column, count))
-        for a, b, column in zip(theirs.T.tolist(), ours.T.tolist(), drawn.T, strict=True)
-    ]
-    means = theirs.mean(axis=0) - ours.mean(axis=0)
-    found = sorted((crossing(row) for row in drawn), key=lambda x: np.inf if x is None else x)
-    tail = len(found) // 40  # 2.5 %
-    ends = (_whole(found[tail]), _whole(found[-1 - tail])) if count > 1 else None
+    intervals = []
+    for place, column in enumerate(drawn.T):
+        pair = losses[:, place].tolist(), our_losses[:, place].tolist()
+        together = over_documents(column, count)
+        intervals.append(difference_interval(*pair, LOSS, together=together))
+    means = losses.mean(axis=0) - our_losses.mean(axis=0)
+    crossings = sorted(map(crossing, drawn), key=lambda x: np.inf if x is None else x)
+    tail = len(crossings) // 40  # 2.5 %
+    ends = (_whole(crossings[tail]), _whole(crossings[-1 - tail])) if count > 1 else None
     return Difference(means.tolist(), intervals, _whole(crossing(means)), ends)
 
 
-def crossing(found: Losses) -> float | None:
+def crossing(differences: Losses) -> float | None:
     """Where a difference (bins,), averaged over 16 positions and joined by straight lines, rises
     above 0 for good; 1 where it is never below, None where it ends below."""
-    smooth = np.convolve(found, np.full(SMOOTH, 1 / SMOOTH), mode="valid")
+    smooth = np.convolve(differences, np.full(SMOOTH, 1 / SMOOTH), mode="valid")
     below = np.flatnonzero(smooth <= 0)
     if not len(below):
         return 1.0

@@ -63,10 +63,10 @@ def picture(records: Records) -> Picture:
     """A panel for each quantity, a row for each file: counted here, and printed."""
     row, x = [], Axis(categories=[*SPLITS.values()])
     for quantity, name in QUANTITIES.items():
-        here = _points("here", counts(records), quantity, colour="blue", aside=-1.5)
-        there = _points("published", PUBLISHED, quantity, role="published", aside=1.5)
+        counted = _points("here", counts(records), quantity, colour="blue", aside=-1.5)
+        printed = _points("published", PUBLISHED, quantity, role="published", aside=1.5)
         y = Axis(scale="linear" if quantity == "characters" else "log")
-        row.append(Panel(name, x, y, [here, there], sideways=True))
+        row.append(Panel(name, x, y, [counted, printed], sideways=True))
     return Picture(TITLE, [Row(row, 2.0, shared=True)], width=10.5)
 
 
@@ -99,8 +99,8 @@ def _counted(label: str, read: Callable[[dict[str, Counts]], float]) -> Drawn:
     """A number of the corpus, which is exact: no seed enters it."""
 
     def of_record(record: RunRecord) -> float | None:
-        found = counts([record])
-        return read(found) if found else None
+        by_split = counts([record])
+        return read(by_split) if by_split else None
 
     return Drawn(label, lambda records: observe(label, records, of_record, COUNT))
 
@@ -112,12 +112,14 @@ SLIP = ("stories", "valid")  # judged by itself: no file can have the other two 
 def _as_printed(name: str, numbers: Sequence[tuple[str, str]]) -> Claim:
     reason = f"the counts are those of BabiStories: use {ON_BABISTORIES}"
     ready = where(lambda r: corpus_name(r) == BABISTORIES, "counts of BabiStories", reason, "paper")
-    printed = ", ".join(f"{_name(*one)} {PUBLISHED[one[1]][one[0]]:,.0f}" for one in numbers)
+    printed = ", ".join(
+        f"{_name(*number)} {PUBLISHED[number[1]][number[0]]:,.0f}" for number in numbers
+    )
     rules = [WORDS[of] for of in QUANTITIES if of in dict(numbers)]
     return Claim(
         name,
         f"BabiStories: {printed}.",
-        once(ready, each(_near(*one) for one in numbers)),
+        once(ready, each(_near(*number) for number in numbers)),
         "; ".join(rules),
         asked_with=ON_BABISTORIES,
     )
@@ -131,10 +133,10 @@ def _near(quantity: str, split: str) -> Rule:
     printed = PUBLISHED[split][quantity]
     allowed = {"stories": STORIES * printed, "characters": CHARACTERS}.get(quantity, 0.0)
 
-    def nearest(found: dict[str, Counts]) -> float:
+    def nearest(by_split: dict[str, Counts]) -> float:
         """The paper does not say whether end marks are counted."""
-        given = [value for key, value in found[split].items() if key.startswith(quantity)]
-        return min(given, key=lambda count: abs(count - printed))
+        candidates = [value for key, value in by_split[split].items() if key.startswith(quantity)]
+        return min(candidates, key=lambda count: abs(count - printed))
 
     counted = _counted(_name(quantity, split), nearest)
     rule = within(counted, printed - allowed, printed + allowed)
@@ -150,7 +152,7 @@ def _is_tiny_stories(records: Records) -> bool:
 def _like_tiny_stories(quantity: str) -> Rule:
     ratio = _counted(
         f"{QUANTITIES[quantity]}, relative to the printed number of BabiStories,",
-        lambda found: found["train"][quantity] / PUBLISHED["train"][quantity],
+        lambda by_split: by_split["train"][quantity] / PUBLISHED["train"][quantity],
     )
     return within(ratio, 1 - ALIKE, 1 + ALIKE)
 
@@ -159,7 +161,7 @@ ON_TINYSTORIES = "corpus=tinystories"
 TINY = f"all of TinyStories is compared with the printed counts: use preset=paper {ON_TINYSTORIES}"
 ON_TINY = where(_is_tiny_stories, "likeness to TinyStories", TINY, "paper")
 CLAIMS = (
-    _as_printed("counts of the corpus", [one for one in NUMBERS if one != SLIP]),
+    _as_printed("counts of the corpus", [number for number in NUMBERS if number != SLIP]),
     _as_printed("stories, validation file", [SLIP]),
     Claim(
         "like TinyStories",

@@ -101,8 +101,8 @@ def settings(preset: str, row: Row) -> dict[str, Any]:
 
 def row_of(record: RunRecord) -> Row | None:
     """The row that a run belongs to; what its record is older than was as in the preset."""
-    own = presets.settings_of(record, record.preset)
-    actual = {key: own.get(key) for key in VARIED}
+    settings_of_run = presets.settings_of(record, record.preset)
+    actual = {key: settings_of_run.get(key) for key in VARIED}
     return next((row for row in ROWS if settings(record.preset, row) == actual), None)
 
 
@@ -147,16 +147,16 @@ def select(records: Records) -> list[RunRecord]:
 
 def picture(records: Records) -> Picture:
     """One line for each setting: losses here, and the published ones on their own axis."""
-    here, remarks = [], []
+    measured, remarks = [], []
     for place, row in enumerate(ROWS):
-        here += [_measured(records, place, row, metric) for metric in METRICS]
+        measured += [_measured(records, place, row, metric) for metric in METRICS]
         if published(row, "loss") is None:
             at = published(FIRST, "loss")
             remarks.append(Remark("training failed", x=place, y=at, side="center"))
     rows = Axis(categories=[_tick(row, records) for row in ROWS])
     axis = Axis("loss, nats per token (lower is better)")
     title = "measured here: mean, 95 % interval, seeds"
-    left = Panel(title, rows, axis, here, sideways=True, legend="best")
+    left = Panel(title, rows, axis, measured, sideways=True, legend="best")
     title = "published (BabiStories, 12 blocks)"
     right = Panel(title, rows, axis, list(map(_published, METRICS)), remarks, sideways=True)
     return Picture(TITLE, [PanelRow([left, right], 3.8, shared=True)], width=10.5)
@@ -220,13 +220,15 @@ def _worse(*rows: Row, by: float = 0.0, lower_training: bool = False) -> Rule:
 
 
 def _as_published() -> Rule:
-    found = [
+    losses = [
         (loss(row, metric, of_windows), level)
         for row in ROWS
         for metric, of_windows in PUBLISHED_METRICS.items()
         if (level := published(row, metric)) is not None
     ]
-    return each(within(one, level - TOLERANCE, level + TOLERANCE) for one, level in found)
+    return each(
+        within(loss_of_row, level - TOLERANCE, level + TOLERANCE) for loss_of_row, level in losses
+    )
 
 
 HIGHER = (

@@ -80,8 +80,8 @@ def sums_cannot_overwrite(
 
 def _sum(a: Measured, b: Measured, record: RunRecord) -> float | None:
     values = a.number.value(record), b.number.value(record)
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if len(numbers) == len(values) else None
 
 
 def forgets_oldest(gap: float, loss: float, even: float, model: str = runs.DELTA) -> Rule:
@@ -98,8 +98,8 @@ def most_fragile(exact: float, clean: float, fragile: str = runs.RIDGE) -> Rule:
     without a number recalls none of its clean keys."""
 
     def recalls_clean(records: Records, model: str) -> bool | None:
-        found = [item.low for item in of(model, "recall_noise_0").sample(records).observations]
-        return sum(found) / len(found) >= clean if found else None
+        lowest = [item.low for item in of(model, "recall_noise_0").sample(records).observations]
+        return sum(lowest) / len(lowest) >= clean if lowest else None
 
     def rivals(records: Records, that_do: bool) -> list[str]:
         others = [model for model in runs.MEMORIES if model != fragile]
@@ -107,8 +107,8 @@ def most_fragile(exact: float, clean: float, fragile: str = runs.RIDGE) -> Rule:
 
     def rules(records: Records) -> list[Rule]:
         noisy = "recall_noise_1"
-        found = [above(of(model, noisy), of(fragile, noisy)) for model in rivals(records, True)]
-        return [within(of(fragile, "recall_noise_0"), low=exact), *found] if found else []
+        beaten = [above(of(model, noisy), of(fragile, noisy)) for model in rivals(records, True)]
+        return [within(of(fragile, "recall_noise_0"), low=exact), *beaten] if beaten else []
 
     def left_out(records: Records) -> str:
         names = ", ".join(LABELS[model] for model in rivals(records, False))
@@ -130,9 +130,9 @@ def memorised(experiment: str, variant: str, count: int | None = None, low: floa
     return told(within(of(runs.WEIGHTS, f"{experiment}_recall{suffix}", variant), low), after=lost)
 
 
-def recalled_more(metric: str, one: str, other: str) -> Rule:
+def recalled_more(metric: str, better: str, worse: str) -> Rule:
     """By the README's network, in one setting than in another."""
-    return above(of(runs.WEIGHTS, metric, one), of(runs.WEIGHTS, metric, other), 0.3)
+    return above(of(runs.WEIGHTS, metric, better), of(runs.WEIGHTS, metric, worse), 0.3)
 
 
 def erased_by(less: str, more: str) -> Rule:

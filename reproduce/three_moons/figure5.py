@@ -26,9 +26,9 @@ def falls_at_longest_period(record: RunRecord, system: str) -> bool:
 def falls_in_steps(record: RunRecord, system: str) -> bool:
     """Each period that has passed lowers the mean error of the window after it."""
     levels = [moons.value(record, window, system) for window in WINDOWS]
-    known = [level for level in levels if level is not None]
-    falls = [before - after for before, after in pairwise(known)]
-    return len(known) == len(WINDOWS) and min(falls) >= STEP * known[0]
+    reached = [level for level in levels if level is not None]
+    falls = [before - after for before, after in pairwise(reached)]
+    return len(reached) == len(WINDOWS) and min(falls) >= STEP * reached[0]
 
 
 FALLS_WORDS = (

@@ -84,12 +84,12 @@ def shown_system(task: Mapping[str, Any]) -> str:
     Raises:
         UserError: none of those shown is trained on.
     """
-    shown, trained = task["display_systems"] or [], task["systems"] or []
-    system = next((periods for periods in shown if periods in trained), None)
+    displayed, trained = task["display_systems"] or [], task["systems"] or []
+    system = next((periods for periods in displayed if periods in trained), None)
     if system is None:
         raise UserError(
-            f"tasks.display_systems={shown} holds no system that the network is trained on, and "
-            f"the figure shows one: give at least one of tasks.systems={trained}"
+            f"tasks.display_systems={displayed} holds no system that the network is trained on, "
+            f"and the figure shows one: give at least one of tasks.systems={trained}"
         )
     return _name(system)
 
@@ -110,7 +110,7 @@ def on_shown(score: Score) -> Predicate:
 
 def on_held_out(score: Score) -> Predicate:
     """Whether it holds on every held-out system."""
-    return lambda record: all(_counts(score, record, one) for one in held_out_systems(record))
+    return lambda record: all(_counts(score, record, system) for system in held_out_systems(record))
 
 
 def _counts(score: Score, record: RunRecord, system: str) -> bool:

@@ -67,7 +67,6 @@ class AttentionOfStories(BabiStories):
         return hashes
 
     def attention_windows(self, factor: int) -> tuple[TokenStream, Positions]:
-        # Evenly over all starts, so that 5,000 windows stand for the whole file, whatever its size.
         """Windows of ``factor`` times the training length, spread evenly over the file."""
         stream = self.stream("valid")
         places = stream.manifest.tokens - self.length * factor
@@ -76,6 +75,7 @@ class AttentionOfStories(BabiStories):
                 f"the validation file holds {stream.manifest.tokens:,} tokens, too few for a "
                 f"window of {self.length * factor}: give more text, or a smaller tasks.extension"
             )
+        # Over all starts, so that a few windows stand for the whole file, whatever its size.
         return stream, evenly(places, self.windows)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:

@@ -122,12 +122,11 @@ class AttentionDescent(Measurement):
         where a curve ends before it.
 
         Raises:
-            # All learning rates see the same batches: curves differ by the step alone.
             Diverged: every run is lost.
             Refused: the model has no such matrices, or nothing is told by the past.
         """
         asked = Known.of(self.bigram.splits[split], device)
-        # Built anew with the same seed: each learning rate starts from the same matrices.
+        # All learning rates see the same batches: curves differ by the step alone.
         batches = [
             Known.of(self.bigram.training_sequences(seed, step, self.batch), device)
             for step in range(self.steps)
@@ -137,6 +136,7 @@ class AttentionDescent(Measurement):
         result, accuracies = Evaluation({}), []
         for done, (trained, lr) in enumerate(self.runs):
             report("learning rates", done, len(self.runs))
+            # Built anew with the same seed: each run starts from the same matrices.
             model = fitting_model(
                 build,
                 self.bigram.sampler.table.vocabulary,
@@ -171,6 +171,7 @@ class AttentionDescent(Measurement):
             looked = _look(model, asked)
             if not math.isfinite(looked["loss"]):
                 result.metrics[f"diverged/{name}"] = float(step)
+                # A curve ends before the step that is not finite, and has no accuracy.
                 accuracy = []
                 break
             accuracy = [looked.pop("accuracy")]

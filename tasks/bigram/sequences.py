@@ -47,8 +47,8 @@ class Sequences:
         input is no trigger. The target is known from the past where c_t is 2 or more."""
         occurrences = np.zeros(self.inputs.shape, dtype=np.int64)
         for trigger in self.triggers.T:
-            # The number of hits so far, where there is one.
             hits = self.inputs == trigger[:, None]
+            # The number of hits so far, where there is one.
             occurrences += hits * np.cumsum(hits, axis=1)
         return occurrences
 

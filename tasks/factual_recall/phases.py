@@ -48,6 +48,7 @@ def learn(
     device = next(model.parameters()).device
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
     logged: dict[str, list[float]] = {name: [] for name in ("step", *CURVES)}
+    # Drawn first, so that the test does not depend on how long was trained.
     test = _drawn(facts, 1024, generator, device)
     for step in range(steps + 1):
         if step % CHECK_EVERY == 0 or step == steps:

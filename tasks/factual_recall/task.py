@@ -210,6 +210,7 @@ class FactualRecall(Measurement):
             for i, a in enumerate(attention)
             for j, m in enumerate(mlp)
         ]
+        # The smallest transformer that recalls all facts decides facts per parameter.
         enough = [parameters for parameters, share in cells if share >= 0.99]
         number = self.facts[0] * self.facts[1]
         return Evaluation(
@@ -307,12 +308,16 @@ class FactualRecall(Measurement):
                     report(where, done, len(cells))
 
                 best, _ = self._train(built, self.search_learning_rates, facts, names, at, True)
+                # The best of all step sizes, as trying them one after the other until one succeeds
+                # would find.
                 return [max(best)]
 
             found = largest(recalled, 1, 0.99, start=start[ratio], most=most)[0].low
             # Where nothing was recalled, the next width begins below the published least number.
             start[ratio] = max(first // 2, found)
+            # Q, K, V and O of each head, and both maps of the MLP; embeddings are not trained.
             parameters = 4 * HEADS * head_size * width + 2 * hidden * width
+            # S R = R^(power + 1).
             facts_recalled = found ** (self.subject_power + 1)
             row = (width, *ratio, parameters, found, facts_recalled)
             for name, value in zip(points, row, strict=True):
@@ -345,6 +350,7 @@ class FactualRecall(Measurement):
         parameters = sum(p.numel() for p in model.parameters())
         number = facts.subjects * facts.relations
         accuracy = logged["accuracy"][-1]
+        # argmax of NaN names some answer, which would count as right now and then.
         if not math.isfinite(logged["loss"][-1]):
             accuracy = 0.0
         return Evaluation(

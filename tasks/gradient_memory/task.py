@@ -109,6 +109,7 @@ class GradientMemory(Measurement):
         """
         generator = _generator(split, seed)
         result = Evaluation({})
+        # In a fixed order: all parts draw from one generator.
         parts = (self._lemmas, self._clean, self._noisy, self._sampled)
         for done, part in enumerate(parts):
             report("experiments", done, len(parts))
@@ -119,6 +120,7 @@ class GradientMemory(Measurement):
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
     ) -> None:
         size = (self.trials, LEMMA_DIMENSION)
+        # float64: a lemma holds to the last digits or not at all.
         inputs = normal_rows(self.trials, LEMMA_TOKENS, size[1], generator=generator).to(device)
         outputs = normal_rows(self.trials, LEMMA_CLASSES, size[1], generator=generator).to(device)
         weight = torch.randn(

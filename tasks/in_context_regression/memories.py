@@ -74,7 +74,7 @@ class MemoryRegression(Measurement):
         with torch.no_grad():
             answers = self._answers(memory, drawn, device, report)
         if not np.isfinite(answers).all():
-            # Queries before the first answer that is no number.
+            # The first query, counted from 1, that some memory answers with no number.
             lost = 1 + int(np.isfinite(answers).all(0).argmin())
             raise Diverged(f"the memory answers query {lost} of {answers.shape[1]} with no number")
         return measured(

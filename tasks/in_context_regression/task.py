@@ -119,6 +119,7 @@ class InContextRegression(Task):
         positions of vectors, 0 at the others."""
         inputs, values = self._sequences(self._draw(size, TRAIN, seed, step))
         targets = inputs.new_zeros(*inputs.shape[:2], 1)
+        # 0 at the positions of values, which the loss does not read.
         targets[:, ::2, 0] = values
         return Batch(inputs, targets, tokens=inputs.shape[0] * inputs.shape[1])
 
@@ -157,6 +158,7 @@ class InContextRegression(Task):
         count, queries, size = drawn.vectors.shape
         inputs = np.zeros((count, 2 * queries, size + 1), dtype=np.float32)
         inputs[:, ::2, :size] = drawn.vectors
+        # The last channel is that of values; vectors have 0 there.
         inputs[:, 1::2, size] = drawn.observed
         if self.tokens == "pairs":
             inputs[:, 1::2, :size] = drawn.vectors

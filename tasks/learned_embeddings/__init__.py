@@ -117,6 +117,7 @@ class LearnedEmbeddings(Measurement):
         found: list[list[float]] = []
         for place, classes in enumerate(self.classes):
             report("trainings", place, len(self.classes))
+            # A generator of its own for each trial and number of classes.
             generators = [
                 generator_of("start", split, seed, classes, trial) for trial in range(self.trials)
             ]
@@ -138,6 +139,7 @@ class LearnedEmbeddings(Measurement):
         model = fitting_model(
             build, *sizes, generators, offers=("embedding", "read"), choose=CHOOSE
         )
+        # A memory with fixed embeddings has them as buffers.
         if "embedding" not in dict(model.named_parameters()):
             raise Refused(CHOOSE)
         return cast(EmbeddedMemory, model)

@@ -174,6 +174,7 @@ class Mad(Task):
         loss, answers = 0.0, []
         for inputs, targets in _parts(examples):
             scores = self._scores(self._outputs(model, inputs.to(device))).cpu()
+            # A sum over tokens, divided in the end: parts need not ask equally much.
             loss += functional.cross_entropy(
                 scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
             ).item()
@@ -249,6 +250,7 @@ class Mad(Task):
             "compression": compression,
             "memorisation": memorisation(self._seed(MAP)),
         }
+        # In-context and noisy recall are one rule, with and without noise.
         return draws.get(self.synthetic, recall)
 
     def _generator(self, *key: int) -> np.random.Generator:

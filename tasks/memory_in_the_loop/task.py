@@ -187,6 +187,8 @@ class MemoryInTheLoop(Measurement):
         asked, others = self._drawn(split, seed)
         with torch.no_grad():
             memory = self._written(build, seed, asked, device)
+            # All sequences are read, also those that were not written: their notes are the wrong
+            # ones.
             recalled = self.sequences.read(memory, asked, device)
             # Other sequences in a fresh memory of the same kind: the map from confidence to chance
             # must not have seen what is asked.
@@ -268,6 +270,7 @@ class Loop:
         """Metrics, the curve of use against confidence, and every answer."""
         metrics: dict[str, float] = {}
         told: list[list[Any]] = []
+        # Names once in a list, and a place in it for each answer: records stay small.
         by = sorted({answer.model for answer in answers if not answer.failure})
         shown: list[tuple[int, bool]] = []
         place = iter(zip(questions, answers, strict=True))
@@ -308,6 +311,7 @@ class Loop:
         metrics["failed_calls"] = float(failed.total())
         metrics |= {f"failed_{kind}": float(failed[kind]) for kind in failures}
         levels = [k for k in range(0, 101, STEP) if any(percent == k for percent, _ in shown)]
+        # Use against the confidence that was shown, over seen and unseen sequences together.
         use = [_share([used for percent, used in shown if percent == k]) for k in levels]
         return Evaluation(
             metrics,

@@ -117,6 +117,7 @@ class MultiQueryRecall(Task):
         streams = {"validation": VALIDATION, "test": TEST}
         return {
             name: {
+                # A stream for each number of pairs: more of them change no sequence of the others.
                 number: self._draw(self._generator(streams[name], number), size, pairs=number)
                 for number in self.evaluated_pairs
             }
@@ -129,6 +130,7 @@ class MultiQueryRecall(Task):
 
     def data_hashes(self) -> dict[str, str]:
         """ "train" is what seed 0 draws first."""
+        # Training never ends: its first steps stand for it.
         drawn = {"train": [self._training(0, step, 16) for step in range(4)]}
         drawn |= {name: list(split.values()) for name, split in self.splits.items()}
         hashes = {}
@@ -208,6 +210,7 @@ class MultiQueryRecall(Task):
             metrics |= {f"accuracy/{n}": float(value) for n, value in by_pairs.items()}
         if self.rewritten:
             twice = {n: s.rewritten for n, s in sequences.items()}
+            # The first value of a key that has another by now.
             stale = [(answers[n] == s.first_values)[twice[n]] for n, s in sequences.items()]
             once = [right[n][s.asked & ~twice[n]] for n, s in sequences.items()]
             metrics["accuracy_rewritten"] = _mean([right[n][twice[n]] for n in sequences])
@@ -236,11 +239,13 @@ class MultiQueryRecall(Task):
             after = self.length - one.writes
             hits[:after] += right[number][:, one.writes :].sum(0)
             asked[:after] += one.asked[:, one.writes :].sum(0)
+        # Only even distances occur.
         kept = np.flatnonzero(asked)
         return {"x": kept.astype(float).tolist(), "y": (hits[kept] / asked[kept]).tolist()}
 
     def _expected(self, split: Split, choices: Callable[[int], int]) -> Evaluation:
         """What a draw among ``choices`` is expected to give."""
+        # A guess among n is right with 1/n, and its cross-entropy is ln n.
         shares = {n: 1 / choices(n) for n in self.evaluated_pairs}
         metrics = {
             "accuracy": float(np.mean(list(shares.values()))),

@@ -155,9 +155,9 @@ class Needle(Task):
             return self._measured({T: one.targets[:, one.places] for T, one in splits}, split, 0.0)
 
         return {
-            "uniform over digits": lambda split: self._guessed(lambda length: math.inf),
             # Of infinitely many numbers the right one is drawn with probability 0: digits alone are
             # left.
+            "uniform over digits": lambda split: self._guessed(lambda length: math.inf),
             "uniform over seen numbers": lambda split: self._guessed(self.book.entries),
             "oracle": oracle,
         }
@@ -174,6 +174,7 @@ class Needle(Task):
         """All metrics of answers int64 (sequences, questions, digits) for each length."""
         splits = self.splits[split]
         digits = {T: answers[T] == one.targets[:, one.places] for T, one in splits.items()}
+        # A number is right only with all its digits.
         numbers = {T: right.all(2) for T, right in digits.items()}
         by_length = {T: float(right.mean()) for T, right in numbers.items()}
         # In tenths of the book: books of different length are averaged.

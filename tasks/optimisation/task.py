@@ -118,6 +118,7 @@ class Optimisation(Measurement):
         self.dimensions = sorted(dimensions)
         self.first_seed, self.trials = first_seed, trials
         self.classes = classes
+        # float32, as in the authors' code, whose draws come out again.
         self.probabilities = zipf(tokens, alpha, torch.float32)
         self.truth = torch.arange(tokens) % classes
 
@@ -185,6 +186,7 @@ class Optimisation(Measurement):
                 f"the scores of some trials are not finite after {self.samples // self.batch} "
                 f"steps of {self.optimiser} with lr {self.lr:g}, at every dimension"
             )
+        # The headline is of the largest dimension or of none.
         if points[-1][0] == self.dimensions[-1]:
             metrics["error"] = points[-1][1]
         fitted = slope([d for d, _ in points], [error for _, error in points])
@@ -201,6 +203,7 @@ class Optimisation(Measurement):
         report: Report,
         place: int,
     ) -> tuple[Tensor, Tensor | None]:
+        # After the numbers of the model, from the same generators: as the authors' code draws.
         tokens = draw(self.probabilities, self.samples, generators).to(device)
         truth = self.truth.to(device)
         start = {name: value.detach().clone() for name, value in model.named_parameters()}

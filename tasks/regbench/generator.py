@@ -174,7 +174,6 @@ def sample_sequences(language: Language, automata: Automata, keys: Keys) -> Sequ
     legal = np.repeat(automata.legal[:, 0], np.diff(offsets))
     degree, legal_of_state = automata.degree.ravel(), automata.legal.ravel()
     symbols, targets = automata.symbols.ravel(), automata.targets.ravel()
-    # The start state of the automaton that the walk belongs to, in the flat stack.
     first = owner * states  # row of the start state
     row = first.copy()
     for t, active in enumerate(walking):

@@ -132,6 +132,7 @@ class ScalingLaws(Measurement):
 
     def _hash(self, draws: Draws) -> str:
         trials, width = range(1), max(self.dimensions)
+        # The first tokens stand for all, which may be a million.
         _, tokens = next(draws.token_vectors(trials, 0, width, HASHED_TOKENS))
         content = [draws.counts(0, self.samples), draws.class_vectors(trials, 0, width), tokens]
         digest = hashlib.sha256(self.probabilities.tobytes())
@@ -152,8 +153,10 @@ class ScalingLaws(Measurement):
         Raises:
             Refused: the model is not a weighted sum of outer products.
         """
+        # Memories only say q here; their matrices are never filled.
         memories = {d: _weighted(build(d, d)) for d in self.dimensions}
         population = self.population and self._weighs_probabilities(memories)
+        # The population first, then the samples in rising order.
         rows = [POPULATION] * population + [f"n={n}" for n in self.samples]
         if not rows:
             raise Refused("this scheme needs counts: give tasks.samples, such as [100, 1000]")
@@ -219,7 +222,9 @@ class ScalingLaws(Measurement):
 
     def _evaluation(self, rows: Sequence[str], errors: Tensor) -> Evaluation:
         means = dict(zip(rows, errors.mean(0).tolist(), strict=True))
+        # W has d × d numbers whatever the classes are.
         matrix = max(self.dimensions) ** 2 * self.dtype.itemsize
+        # The headline is at the most samples and the largest memory.
         metrics = {"error": means[rows[-1]][-1], "state_bytes": float(matrix)}
         curves = {}
         for row, y in means.items():

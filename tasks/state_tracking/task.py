@@ -87,9 +87,11 @@ class StateTracking(Task):
         ):
             if value < least:
                 raise ValueError(f"{name}={value} is too small: give at least {least}")
+        # 1 is the training length, which the other multiples are set against.
         if len(factors) < 2 or list(factors) != sorted({1, *factors}) or factors[0] != 1:
             raise ValueError(f"factors={list(factors)}: give 1 and larger ones, ascending")
         self.group = GROUPS[group]()
+        # Only groups of permutations have letters that move few points.
         known = {"all": tuple(range(self.group.order)), "small": self.group.small}
         if not known.get(letters):
             usable = " or ".join(name for name, elements in known.items() if elements)
@@ -117,6 +119,7 @@ class StateTracking(Task):
 
     def data_hashes(self) -> dict[str, str]:
         """ "train" is what seed 0 draws first."""
+        # Training never ends: its first steps stand for it.
         drawn = [self._draw(16, self.length, TRAIN, 0, step) for step in range(4)]
         parts = {"train": drawn, **{name: [both] for name, both in self.splits.items()}}
         hashes = {}
@@ -138,6 +141,7 @@ class StateTracking(Task):
         """Accuracies by multiple of the training length, and the loss at that length."""
         words, states = self.splits[split]
         answers, losses = self._answers(model, words, states, device)
+        # The loss of the training length alone: longer positions must not choose a checkpoint.
         return self._measured(answers == states, float(losses[:, : self.length].mean()))
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
@@ -151,12 +155,14 @@ class StateTracking(Task):
         return {
             "uniform": lambda split: self._expected(1 / order),
             "letters without order": lambda split: self._expected(1 / self.group.commutators),
+            # Every comparison with ≥ 0 is true: the right answer everywhere.
             "product (oracle)": lambda split: self._measured(self.splits[split][1] >= 0, 0.0),
         }
 
     def _draw(self, count: int, length: int, *key: int) -> tuple[Integers, Integers]:
         sequence = np.random.SeedSequence([self.data_seed, *key])
         generator = np.random.Generator(np.random.Philox(sequence))
+        # Uniform letters make uniform states, as each letter only permutes them.
         words = self.letters[generator.integers(0, len(self.letters), (count, length))]
         return words, self.group.products(words)
 
@@ -165,6 +171,7 @@ class StateTracking(Task):
     ) -> tuple[Integers, np.ndarray]:
         """Most probable elements and cross-entropies (sequences, length)."""
         answers, losses = [], []
+        # As many sequences in a pass as keep the number of positions, and so the memory, the same.
         size = max(1, POSITIONS_AT_ONCE // words.shape[1])
         both = (
             torch.from_numpy(np.ascontiguousarray(part)).split(size) for part in (words, states)
@@ -172,6 +179,7 @@ class StateTracking(Task):
         for inputs, targets in zip(*both, strict=True):
             scores = model(inputs.to(device)).float().cpu()
             answers.append(scores.argmax(-1).numpy())
+            # PyTorch wants classes on the second axis: (batch, classes, time).
             losses.append(functional.cross_entropy(scores.mT, targets, reduction="none").numpy())
         return np.concatenate(answers), np.concatenate(losses)
 
@@ -180,6 +188,7 @@ class StateTracking(Task):
         ends = [0, *(factor * self.length for factor in self.factors)]
         spans = zip(self.factors, itertools.pairwise(ends), strict=True)
         windows = {f"accuracy/{factor}x": slice(*span) for factor, span in spans}
+        # The headline leaves the training length out: it asks for what was not trained.
         return {"accuracy": slice(self.length, None), **windows}
 
     def _measured(self, right: np.ndarray, loss: float) -> Evaluation:

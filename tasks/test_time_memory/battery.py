@@ -131,8 +131,8 @@ class Battery:
             r, last = np.array(matrix), BATCHES - 1
             suffix = "" if replay == 0 else f"_replay_{replay:g}"
             self._metric(f"final_recall{suffix}", r[last].mean())
-            transfer = [r[last, j] - r[j, j] for j in range(last)]
             # Batches before the last: only they have been followed by others.
+            transfer = [r[last, j] - r[j, j] for j in range(last)]
             self._metric(f"backward_transfer{suffix}", np.mean(transfer))
             lost = [r[:last, j].max() - r[last, j] for j in range(last)]
             self._metric(f"forgetting{suffix}", np.mean(lost))

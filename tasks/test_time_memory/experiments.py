@@ -139,6 +139,7 @@ class Experiments:
 
     def _diverged(self, name: str, memory: Memory, sequences: Tensor) -> None:
         """Note the share of trials that no longer answer with numbers, and the sizes."""
+        # Asked once more in the end: a trial is lost from the write at which it diverged.
         lost = (self._answers(memory, sequences, sequences) == NONSENSE).any(-1)
         self.found.metrics[f"{name}_diverged"] = lost.float().mean().item()
         size = memory.size_in_bytes() / self.trials

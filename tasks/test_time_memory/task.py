@@ -139,6 +139,7 @@ class TestTimeMemory(Measurement):
             assert isinstance(memory, Memory)
             return memory
 
+        # One generator for all parts in their fixed order.
         generator = self._generator(split, seed)
         if self.kind == "integers":
             assert isinstance(self.material, NumberSequences)

@@ -86,6 +86,7 @@ class TokenStream:
         again = f"delete the folder {folder} and prepare it again"
         try:
             manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+            # The manifest before the files: its hashes are what these are held against.
             if verify and manifest.manifest_sha256 != manifest.content_sha256():
                 raise TextError(f"{MANIFEST} was changed after it was prepared: {again}")
             sizes = {
@@ -93,6 +94,7 @@ class TokenStream:
                 STARTS: (8 * (manifest.documents + 1), manifest.starts_sha256),
             }
             for name, (size, sha256) in sizes.items():
+                # The size first: a file that was cut short need not be read.
                 found = (folder / name).stat().st_size
                 if found != size:
                     raise TextError(f"{name} has {found} bytes instead of {size}: {again}")

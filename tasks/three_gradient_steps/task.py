@@ -132,12 +132,14 @@ class ThreeGradientSteps(Measurement):
             build, self.tokens, self.length, seed=seed, offers=ORDER, choose=CHOOSE
         )
         asked = tuple(part.to(device) for part in self.draw(self.evaluated, split, seed, 0))
+        # Before any step: what the initial values answer by themselves.
         found = [self._found(model, *asked)]
         for number, name in enumerate(ORDER, start=1):
             drawn = tuple(
                 part.to(device) for part in self.draw(self.sequences, split, seed, number)
             )
             matrix = getattr(model, name)
+            # Sequences of its own for each step: no step is fitted to what an earlier one has seen.
             gradient = _gradient(model, matrix, *drawn)
             with torch.no_grad():
                 # A small norm would leave the attention flat for the steps after it.

@@ -54,6 +54,7 @@ def score_curve(
     """
     n = contexts.to(errors.dtype)
     error = errors.mean(dim=1)
+    # Windows lie between the sorted periods, whatever the order of the moons.
     ordered = sorted(periods)
     slowest = ordered[-1]
 
@@ -76,6 +77,7 @@ def score_curve(
     ratios = {
         "half_error": error / before,
         "slowest_moon_half_error": fall[:, periods.index(slowest)],
+        # The moon that falls last decides.
         "every_moon_half_error": fall.amax(dim=1),
     }
     for name, ratio in ratios.items():
@@ -107,9 +109,11 @@ def disentanglement(moduli: Mapping[str, Tensor]) -> dict[str, float]:
     matrices = [keys, moduli["value_extractor"], moduli["output"].T]
     rows = torch.arange(len(keys), device=keys.device)
     shares = [
+        # The worst of the three matrices: a moon needs a key, a value and an output of its own.
         min(float(m[rows, list(order)].square().sum() / m.square().sum()) for m in matrices)
         for order in itertools.permutations(range(len(keys)))
     ]
+    # One memory, one moon: the first modulus of a row must be three times its second.
     ranked = keys.sort(dim=1, descending=True).values
     dedicated = bool((ranked[:, 0] >= 3 * ranked[:, 1]).all())
     distinct = len(set(keys.argmax(dim=1).tolist())) == len(keys)

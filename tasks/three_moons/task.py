@@ -139,6 +139,7 @@ class ThreeMoons(Task):
                 f"rollout_steps must be between 1 and length - 2 = {length - 2}, got "
                 f"{rollout_steps}: a rollout needs a context before it and samples to compare with"
             )
+        # The sampling rate follows from it: all systems share one grid.
         longest = max(map(full_period, self.systems))
         _check_held_out(self.held_out, self.systems, longest)
         self.grid = Grid.fitting(length, longest, phases)
@@ -146,12 +147,14 @@ class ThreeMoons(Task):
         self.error_clip = error_clip
         self.rule = rollout
         self.rollout_steps = rollout_steps
+        # Enough samples remain behind the longest context to compare a whole rollout with.
         self.contexts = torch.arange(1, length - rollout_steps, contexts_every)
         self.sequences = sequences
         self.data_seed = data_seed
 
     def specification(self) -> SequenceSpecification:
         """Six real channels: sine and cosine of three moons."""
+        # Predictions that are fed back stand behind the sequence.
         return SequenceSpecification(
             maximum_length=self.length + self.rollout_steps, input_channels=6, output_channels=6
         )
@@ -193,6 +196,7 @@ class ThreeMoons(Task):
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         """Repeating the last sample, the two astronomers' tables, and the true continuation."""
+        # In the order of what they know: nothing, all moons at once, each moon, the future.
         predictors: dict[str, Rollout] = {
             "repeat_last": repeat_last,
             "table_of_all_moons": table_of_all_moons,
@@ -205,9 +209,9 @@ class ThreeMoons(Task):
 
     def _evaluate_rollout(self, rollout: Rollout, split: Split) -> Evaluation:
         groups = self._evaluation_sequences(split)
-        # One step ahead at every position: as the loss of a model.
         sequences = torch.cat([groups[periods] for periods in self.held_out[split]])
         every = torch.arange(1, self.length + 1)
+        # One step ahead at every position: as the loss of a model.
         predictions = rollout(sequences, every, 1)[:, :, 0]
         loss = float(self._square(predictions, sequences[:, 1:]).mean())
         return self._measure(groups, split, rollout, loss, "cpu")
@@ -227,6 +231,7 @@ class ThreeMoons(Task):
         predictions = rollout(sequences, contexts, self.rollout_steps)
         errors = deviation(predictions, sequences, contexts).cpu()
         headline: list[Tensor] = []
+        # The rows of one system lie together, in the order of ``groups``.
         for periods, error in zip(groups, errors.split(self.sequences), strict=True):
             name = label(periods)
             samples = [period * self.grid.rate for period in periods]
@@ -269,6 +274,7 @@ class ThreeMoons(Task):
         total, count = 0.0, 0
         for part in torch.cat(list(groups)).split(CHUNK):
             sequences = part.to(device)
+            # Summed in float64: millions of small squares.
             total += float(self._square(model(sequences[:, :-1]), sequences[:, 1:]).double().sum())
             count += sequences[:, 1:].numel()
         return total / count
@@ -279,6 +285,7 @@ def _check_held_out(
 ) -> None:
     for split, systems in held_out.items():
         for periods in systems:
+            # In any order of the moons: a permuted system is the same one.
             if sorted(periods) in map(sorted, trained):
                 raise ValueError(
                     f"the {split} system {label(periods)} is among the training systems: hold out "

@@ -221,6 +221,7 @@ class WeightingSchemes(Measurement):
         for lr in self.single_lrs:
             scheme = OuterProduct(1, 1, scheme="gradient", step=lr, classes=10)
             q = scheme.weights(counts).tolist()
+            # 1 where q is in proportion to the count, near 0 where it hardly grows.
             exponent = slope(counts.tolist(), q)
             assert exponent is not None
             result.metrics[f"exponent/lr={lr:g}"] = exponent

@@ -141,6 +141,7 @@ class Wikipedia(BabiStories):
         starts, documents = article_starts(articles, self.length)
         chosen = evenly(len(starts), self.windows)
         kinds = {"stream": self._spread(articles)}
+        # Short windows of short articles: where none is long enough the kind is left out.
         if len(starts):
             kinds["article"] = Windows(articles, starts[chosen], documents[chosen])
         kinds["stories"] = self._spread(stories)
@@ -197,6 +198,7 @@ class Wikipedia(BabiStories):
             for band, (first, last) in self._bands().items():
                 metrics[f"{name}_loss_{band}"] = float(mean[first:last].mean())
             samples = bootstrap_means(losses, windows.documents)
+            # 95 % over articles drawn again: windows of one article are not independent.
             low, high = np.percentile(samples, [2.5, 97.5], axis=0)
             # What is kept of a record draws the curve and its interval without the losses of all
             # windows.
@@ -208,6 +210,7 @@ class Wikipedia(BabiStories):
                 "samples": binned(samples).round(DIGITS).tolist(),
             }
             per_sequence[f"{name}_loss"] = losses.mean(axis=1).round(DIGITS).tolist()
+        # The kind that is nearest to what the paper is likely to have done.
         metrics["loss"] = metrics["stream_loss"]
         return Evaluation(metrics, per_sequence, curves, arrays)
 
@@ -234,6 +237,7 @@ class Wikipedia(BabiStories):
         }
 
     def _spread(self, stream: TokenStream) -> Windows:
+        # Windows that do not overlap, spread over the whole stream.
         every = consecutive(0, stream.manifest.tokens, self.length)
         starts = every[evenly(len(every), self.windows)]
         return Windows(stream, starts, document_of(stream, starts))

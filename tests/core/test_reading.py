@@ -23,13 +23,14 @@ from core.files import ROOT
 from core.reading import Kind
 from leaderboards import add, build, contents
 from leaderboards.checks.admission import read_checked
-from leaderboards.contents import read_board, to_parquet
+from leaderboards.contents import read_board
 from leaderboards.render import PRESETS
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.folder import MANIFEST
 from leaderboards.tables.verdicts import read_verdicts
 from reproduce.plotting.panels import Picture
 from reproduce.published.numbers import PublishedFile, read_published
+from tests.leaderboards.boards import to_parquet
 from tests.leaderboards.conftest import record
 
 RECORD_TREE = json.loads(json.dumps(record().model_dump(mode="json")))

@@ -6,15 +6,26 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.files import write_atomically
-from leaderboards.build import inputs
-from leaderboards.contents import Board
+from leaderboards.build import FOLDER
+from leaderboards.contents import Board, ClaimLine, Row
+from leaderboards.making import inputs
 from leaderboards.tables.builder import build
-from leaderboards.tables.folder import LIST, MANIFEST, Manifest, Part
+from leaderboards.tables.folder import (
+    KINDS,
+    LIST,
+    MANIFEST,
+    Manifest,
+    Part,
+    Staged,
+    packed,
+    table_of,
+)
 
 
 def listed_again(board: Path) -> Path:
@@ -43,4 +54,43 @@ def gather(folders: Sequence[Path]) -> Board:
         UserError: one of them cannot be trusted.
     """
     with TemporaryDirectory() as folder:
-        return build(inputs(folders), Path(folder) / "board.parquet").whole()
+        return build(inputs(folders, FOLDER), Path(folder) / "board.parquet").whole()
+
+
+def tables_of(board: Board) -> dict[str, pa.Table]:
+    """Name of a file -> what it holds. The order of lines within a task is kept."""
+    sections: dict[str, tuple[Any, ...]] = {
+        "rows": board.rows,
+        "curves": board.lines,
+        "records": board.records,
+        "replications": board.replications,
+    }
+    tables = {"claims": table_of(ClaimLine, board.claims)}
+    rows = sorted(filter(is_in_summary, board.rows), key=lambda row: row.task)
+    tables["summary"] = table_of(Row, rows)
+    for section, lines in sections.items():
+        by_task: dict[str, list[Any]] = {}
+        for line in lines:
+            by_task.setdefault(line.task, []).append(line)
+        for task, of_task in by_task.items():
+            tables[f"{section}/{task}"] = table_of(KINDS[section], of_task)
+    return tables
+
+
+def is_in_summary(row: Row) -> bool:
+    """Whether a row is one of our own by the headline of its task."""
+    return row.headline and bool(row.group)
+
+
+def write_board(board: Board, path: Path) -> None:
+    """Write a whole board."""
+    staged = Staged(path)
+    for name, table in tables_of(board).items():
+        staged.put(name, table)
+    staged.finish()
+
+
+def to_parquet(board: Board) -> bytes:
+    """All bytes of a board's files."""
+    tables = sorted(tables_of(board).items())
+    return b"".join(packed(name.partition("/")[0], table) for name, table in tables)

@@ -13,14 +13,15 @@ from bench.records.code import code_hash
 from bench.records.schema import Curve
 from core.errors import UserError
 from leaderboards.build import FOLDER
-from leaderboards.code_status import count_forms, forms_in_words
-from leaderboards.contents import Board, Row, read_board, to_parquet, write_board
+from leaderboards.contents import Board, Row, read_board
 from leaderboards.markdown import pages
 from leaderboards.tables.builder import build_board
+from leaderboards.tables.code_status import count_forms, forms_in_words
 from leaderboards.tables.difference import describe_difference
 from leaderboards.views.sentences import summary
 from reproduce.published.numbers import read_published
 from tests.bench.records import make_record as plain_record
+from tests.leaderboards.boards import to_parquet, write_board
 from tests.leaderboards.conftest import find, tuned
 
 SIZE = "training_automata=100"  # of every record here

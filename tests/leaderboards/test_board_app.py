@@ -17,13 +17,14 @@ from streamlit.testing.v1 import AppTest
 from bench.config.files import group_file
 from leaderboards.app import PAGES
 from leaderboards.build import COMMITTED, FOLDER
-from leaderboards.contents import Board, OpenBoard, write_board
+from leaderboards.contents import Board, OpenBoard
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from leaderboards.views.overview import overview
 from leaderboards.views.sentences import summary
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
+from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import samples
 
 APP = str(FOLDER / "app.py")

@@ -13,10 +13,10 @@ import pytest
 
 from leaderboards.app import PAGES
 from leaderboards.build import FOLDER
-from leaderboards.contents import write_board
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
 from reproduce.published.numbers import read_published
+from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import as_searched, record, samples
 
 sync_api = pytest.importorskip(

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from leaderboards import build, contents
-from leaderboards.contents import read_board, write_board
+from leaderboards.contents import read_board
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.folder import MANIFEST
 from tests.core.test_reading import refusal, refused
-from tests.leaderboards.boards import listed_again, with_table
+from tests.leaderboards.boards import listed_again, with_table, write_board
 from tests.leaderboards.conftest import record
 
 

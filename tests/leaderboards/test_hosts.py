@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.contents import write_board
 from leaderboards.hosts import Hosts
 from leaderboards.tables.builder import build_board
 from tests.conftest import ROOT
+from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import samples
 
 # Writes every address that a process looks up or connects to in a file; a socket of any kind tells.

@@ -21,6 +21,7 @@ from core.files import ROOT
 from leaderboards import build
 from leaderboards.checks import admission
 from leaderboards.contents import OpenBoard, read_board
+from leaderboards.making import inputs
 from leaderboards.tables import builder
 from leaderboards.tables.index import Folder, Index
 from leaderboards.tables.status import Check, about, path_of, write_verification
@@ -65,7 +66,7 @@ def records(tmp_path: Path) -> Path:
 def test_a_process_that_builds_needs_no_pandas_and_writes_the_same_bytes(
     records: Path, tmp_path: Path
 ) -> None:
-    builder.build(build.inputs([records]), tmp_path / "here.parquet")
+    builder.build(inputs([records], build.FOLDER), tmp_path / "here.parquet")
     alone = tmp_path / "alone.parquet"
     watched = (
         "import sys\nfrom leaderboards import build\n"
@@ -76,7 +77,7 @@ def test_a_process_that_builds_needs_no_pandas_and_writes_the_same_bytes(
     assert bytes_of(alone) == bytes_of(tmp_path / "here.parquet")
     moved = next(records.rglob("capacity*.json"))
     moved.unlink()
-    builder.build(build.inputs([records]), tmp_path / "here.parquet")
+    builder.build(inputs([records], build.FOLDER), tmp_path / "here.parquet")
     subprocess.run([sys.executable, "-c", watched], cwd=ROOT, check=True)
     assert bytes_of(alone) == bytes_of(tmp_path / "here.parquet")
 

@@ -29,7 +29,7 @@ from leaderboards.render import NOT_ASKED, VERDICTS
 from leaderboards.summary import summary
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.verdicts import Claim, VerdictFile
-from leaderboards.views.abilities.heat_map import picture
+from leaderboards.views.abilities.heat_map import CONTENT, picture, png
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from reproduce.claims.history import history
 from tests.leaderboards.conftest import record
@@ -49,8 +49,12 @@ def made(board: Board) -> dict[str, str]:
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The README and its pages, to be spoiled."""
+def copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: Board, made: dict[str, str]
+) -> Path:
+    """The README and its pages, to be spoiled. The pages of the committed board are made once."""
+    monkeypatch.setattr("leaderboards.contents.read_board", lambda path: board)
+    monkeypatch.setattr("leaderboards.markdown.pages", lambda board: made)
     shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
     shutil.copy(readme.ROOT / "README.md", tmp_path)
     shutil.copy(readme.ROOT / readme.PICTURE, tmp_path / readme.PICTURE)
@@ -287,12 +291,12 @@ def test_a_picture_of_other_numbers_is_noticed_and_drawn_again(copy: Path, board
     drawing = copy / readme.PICTURE
     before = drawing.read_bytes()
     other = replace(board, rows=tuple(replace(row, mean=0.5) for row in board.rows))
-    drawing.write_bytes(readme.png(picture(other)))
+    drawing.write_bytes(png(picture(other)))
     with pytest.raises(UserError, match=r"the results in docs/abilities\.png are not"):
         readme.main(["--check"])
     assert readme.main([]) == readme.main(["--check"]) == 0
     with Image.open(drawing) as drawn, Image.open(io.BytesIO(before)) as committed:
-        assert drawn.info[readme.CONTENT] == committed.info[readme.CONTENT]
+        assert drawn.info[CONTENT] == committed.info[CONTENT]
         assert drawn.size == committed.size
     drawing.unlink()
     assert readme.main([]) == 0

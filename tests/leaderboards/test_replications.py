@@ -16,7 +16,7 @@ from scipy import stats
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
 from bench.records.store import COMMITTED
 from leaderboards import build
-from leaderboards.contents import Board, OpenBoard, Row, write_board
+from leaderboards.contents import Board, OpenBoard, Row
 from leaderboards.render import task_label
 from leaderboards.site.addresses import place_of
 from leaderboards.site.site import Site
@@ -25,6 +25,7 @@ from leaderboards.tables.replications import together
 from leaderboards.views import records, tables
 from leaderboards.views.links import to_record, to_table
 from leaderboards.views.trust import bar
+from tests.leaderboards.boards import write_board
 
 THERE = "Another Processor 9000"
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from bench.records.schema import Curve, write_record
 from core.errors import UserError
 from core.escaping import terminal
-from leaderboards import add, render
-from leaderboards.contents import ClaimLine, OpenBoard, Row, write_board
+from leaderboards import add, build, render
+from leaderboards.checks.adding import plan
+from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.markup import markup
 from leaderboards.site import parts
 from leaderboards.site.addresses import from_page
@@ -32,7 +33,7 @@ from leaderboards.views.parts import Grid, Links, Text
 from leaderboards.views.sentences import notes
 from leaderboards.views.tables import Table, lines
 from leaderboards.views.trust import Bar
-from tests.leaderboards.boards import gather
+from tests.leaderboards.boards import gather, write_board
 
 
 def rewrite(path, change, seal=True):
@@ -116,12 +117,12 @@ def test_run_ids_cannot_leave_the_records_folder(make_record, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     record = make_record(run_id=name)
     with pytest.raises(UserError):
-        add.plan(name, tmp_path)
+        plan(name, build.STORE, tmp_path)
     path = tmp_path / "renamed.json"
     content = record.model_dump(mode="json") | {"content_sha256": record.content_hash()}
     path.write_text(json.dumps(content))
     with pytest.raises(UserError):
-        add.plan(str(path), tmp_path)
+        plan(str(path), build.STORE, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from leaderboards.tables.verdicts import read_verdicts
 from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
-from reproduce.experiment import View
+from reproduce.drawing.frame import View
 from reproduce.obtaining import sweep_names
 from reproduce.plotting.panels import Picture
 from reproduce.stories import table2

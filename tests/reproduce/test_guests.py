@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(groups, "_by_cards", lambda task, preset: ("gpt2", "memory_mosaic"))
     # What is remembered of two contenders is for no later test to find.
-    for module, name in ((experiment, "_cost_of"),):
-        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
+    monkeypatch.setattr(experiment, "_cost_of", cache(experiment._cost_of.__wrapped__))
     return tmp_path
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from bench.records.schema import RunRecord
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.drawing.frame import framed
-from reproduce.experiment import Experiment, View
+from reproduce.drawing.frame import View, framed
+from reproduce.experiment import Experiment
 from reproduce.plotting.panels import Picture
 from reproduce.plotting.renderer import render
 from reproduce.three_moons import figure4, figure5, figure10

@@ -15,8 +15,8 @@ from core.errors import OK
 from reproduce.__main__ import reproductions
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
-from reproduce.drawing.frame import subtitle
-from reproduce.experiment import Experiment, View
+from reproduce.drawing.frame import View, subtitle
+from reproduce.experiment import Experiment
 from reproduce.plotting.renderer import images
 from reproduce.published.numbers import published_numbers
 from reproduce.regbench import figure9, table3

@@ -93,8 +93,8 @@ def test_what_cannot_be_compared_is_one_sentence(words: list[str], reason: str) 
 
 
 def test_only_a_comparison_excuses_a_test_that_is_not_as_it_was_frozen() -> None:
-    """Each states the commit that it compared with; the verdicts that it was made from are those
-    of that commit, and what it excuses is a test of a frozen claim."""
+    """Each states the commit that it compared with, which is one of this history; and what it
+    excuses was a test of a frozen claim, or is one in another form."""
     tests = {entry.test for claims in read_frozen().values() for entry in claims.values()}
     later = dict(yaml.safe_load(SAME_TESTS.read_text()))
     for comparison in yaml.safe_load(RESTATED.read_text()) or []:

@@ -117,8 +117,9 @@ def keywords_of(tree: ast.AST) -> set[str]:
 
 def reads_frames(tree: ast.AST) -> bool:
     """Whether code may look at the variables of its caller, or of a function, by their names."""
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         if _names(node) & _OF_FRAMES:
             return True
         if isinstance(node, ast.Attribute) and node.attr in ("locals", "exec"):
@@ -160,12 +161,13 @@ def _names(node: ast.AST) -> set[str]:
 
 def _left_alone(statement: ast.stmt) -> bool:
     """Whether a definition may see its own variables by their names, or has a scope for types."""
+    nodes = list(ast.walk(statement))
     with_arguments = {
         id(node.func)
-        for node in ast.walk(statement)
+        for node in nodes
         if isinstance(node, ast.Call) and (node.args or node.keywords)
     }
-    for node in ast.walk(statement):
+    for node in nodes:
         if getattr(node, "type_params", None) or type(node).__name__ == "TypeAlias":
             return True
         if isinstance(node, ast.Name):

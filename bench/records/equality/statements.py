@@ -200,14 +200,15 @@ def _statement(
     path: Path,
     local_names: LocalNames | None,
 ) -> Statement:
-    for one in ast.walk(node):
+    nodes = list(ast.walk(node))
+    for one in nodes:
         if isinstance(one, DOCUMENTED) and ast.get_docstring(one, clean=False) is not None:
             one.body = one.body[1:] or [ast.Pass()]
     text = source_text(node)
     normal_form = local_names.text(node) if local_names else text
-    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    used = {one.id for one in nodes if isinstance(one, ast.Name)}
     names = frozenset(name for name in used if not is_number(name))
-    attributes = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+    attributes = {one.attr for one in nodes if isinstance(one, ast.Attribute)}
     decorated = any(
         _dotted(one, imports) not in DECORATORS for one in getattr(node, "decorator_list", ())
     )

@@ -1,11 +1,17 @@
 """README's picture: every model by every question, a colour for the place between floor and oracle.
 
-Example: ``images(picture(board), salt="abilities")["png"]`` are the bytes of the file.
+Example: ``png(picture(board))`` are the bytes of the file.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from leaderboards.contents import Board
 from leaderboards.views.abilities.questions import PRESET, Answer, answers, families, questions
@@ -13,6 +19,7 @@ from reproduce.plotting.models import label
 from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
 
 IMPROVING, ON_EDGE = "↑", "e"
+CONTENT = "content"  # the PNG's text that holds the hash of what it shows
 DARK = 0.55  # of the way along the map of colours; below it a number is white
 ROW_HEIGHT = 0.2  # inches
 
@@ -62,6 +69,31 @@ def picture(board: Board) -> Picture:
     )
 
 
+def png(heat_map: Picture) -> bytes:
+    """The drawn picture, with the hash of what it shows."""
+    from reproduce.plotting.renderer import images  # takes seconds, where nothing is drawn too
+
+    information = PngInfo()
+    information.add_text(CONTENT, _hash(heat_map))
+    buffer = io.BytesIO()
+    drawn = Image.open(io.BytesIO(images(heat_map, salt="abilities")["png"]))
+    # A drawing of few colours: a quarter of the bytes, and no other look.
+    drawn.convert("RGB").quantize(256).save(buffer, "PNG", pnginfo=information, optimize=True)
+    return buffer.getvalue()
+
+
+def is_drawn_in(path: Path, heat_map: Picture) -> bool:
+    """Whether a file shows the picture, whichever library drew it."""
+    if not path.exists():
+        return False
+    with Image.open(path) as drawn:
+        return drawn.info.get(CONTENT) == _hash(heat_map)
+
+
+def _hash(heat_map: Picture) -> str:
+    return hashlib.sha256(heat_map.to_json()).hexdigest()
+
+
 def _lines(columns: Sequence[Mapping[str, Answer]]) -> list[tuple[str, str]]:
     """(name, model) of each row of the picture, by family; a family's own line has no model."""
     measured = dict.fromkeys(model for column in columns for model in column)
@@ -78,12 +110,10 @@ def _lines(columns: Sequence[Mapping[str, Answer]]) -> list[tuple[str, str]]:
 
 def _sizes(columns: Sequence[Mapping[str, Answer]]) -> str:
     """The smallest and the largest number of parameters, in thousands."""
-    counts = [
-        answer.row.parameters
-        for column in columns
-        for answer in column.values()
-        if answer.row.parameters is not None
-    ]
+    counts = []
+    for column in columns:
+        for answer in column.values():
+            counts += [] if answer.row.parameters is None else [answer.row.parameters]
     return f"{min(counts) // 1000:,} to {-(-max(counts) // 1000):,} thousand" if counts else "no"
 
 

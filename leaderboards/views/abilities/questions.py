@@ -105,18 +105,18 @@ def answers(board: Board, question: Question) -> list[Answer]:
     Of several rows of one model its ranked one counts, or else its best.
     """
     configurations = _configurations(board, question)
-    asked = {"tasks": question.settings, "models": question.model_settings or {}}
+    parts = {"tasks": question.settings, "models": question.model_settings or {}}
     row_by_model: dict[str, Row] = {}
     for row in _rows(board, question):
         configuration = configurations.get(row.run_ids[0]) if row.run_ids else None
-        is_asked = row.kind == "measured" and row.training_steps == question.steps
-        if configuration is None or not is_asked or row.model in _content()["left_out"]:
+        has_steps = row.kind == "measured" and row.training_steps == question.steps
+        if configuration is None or not has_steps or row.model in _content()["left_out"]:
             continue
-        if all(
-            configuration.get(part, {}).get(key) == value
-            for part, settings in asked.items()
-            for key, value in settings.items()
-        ):
+        differing = []
+        for part, settings in parts.items():
+            of_run = configuration.get(part, {})
+            differing += [key for key, value in settings.items() if of_run.get(key) != value]
+        if not differing:
             previous = row_by_model.get(row.model)
             if previous is None or (row.rank_best and not previous.rank_best):
                 row_by_model[row.model] = row
@@ -124,7 +124,11 @@ def answers(board: Board, question: Question) -> list[Answer]:
     scale = _scale_of(board, question, measured, configurations)
     if scale is None:
         return []
-    placed = [_placed(row, scale) for row in measured]
+    placed = []
+    for row in measured:
+        place = scale.place(row.mean or 0.0)
+        ends = [scale.place(end) for end in (row.low, row.high) if end is not None]
+        placed.append(Answer(row, place, surely=min(ends, default=place)))
     return sorted(placed, key=lambda answer: (-answer.place, answer.row.label))
 
 
@@ -148,21 +152,19 @@ def _scale_of(
 
 
 def _rows(board: Board, question: Question) -> Iterable[Row]:
-    return (
-        row
-        for row in board.rows
-        if row.headline and row.task == question.task and row.preset == PRESET
-    )
+    for row in board.rows:
+        if row.headline and row.task == question.task and row.preset == PRESET:
+            yield row
 
 
 def _configurations(board: Board, question: Question) -> dict[str, dict[str, Any]]:
     """Run id → how the run was set, for the first run of every row."""
     first_runs = {row.run_ids[0] for row in _rows(board, question) if row.run_ids}
-    return {
-        record.run_id: json.loads(record.content)["config"]
-        for record in board.records
-        if record.run_id in first_runs
-    }
+    configurations = {}
+    for record in board.records:
+        if record.run_id in first_runs:
+            configurations[record.run_id] = json.loads(record.content)["config"]
+    return configurations
 
 
 def _reference(
@@ -180,9 +182,3 @@ def _reference(
             agreeing = sum(settings.get(key) == value for key, value in question.settings.items())
             by_agreement.append((agreeing, row.mean))
     return max(by_agreement, key=lambda pair: pair[0])[1] if by_agreement else None
-
-
-def _placed(row: Row, scale: Scale) -> Answer:
-    assert row.mean is not None
-    ends = [end for end in (row.low, row.high) if end is not None] or [row.mean]
-    return Answer(row, scale.place(row.mean), min(scale.place(end) for end in ends))

@@ -26,7 +26,7 @@ from bench.config.groups import card, choices
 from bench.records.numbers import kind_of
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.tables.rows import with_ranks
-from leaderboards.views.tables import Table, most_telling_first, settings_of_tables, tables
+from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
 
 ABILITIES = Path(__file__).resolve().parents[2] / "abilities.yaml"
 ENDS = ("floor", "oracle")
@@ -72,17 +72,16 @@ def described() -> dict[str, dict[str, str]]:
 @cache
 def tests() -> tuple[Test, ...]:
     """Every test of every ability, by the order of abilities and then by task."""
-    unsorted_tests = [
-        test for task in choices("tasks") for test in tests_of(task, card("tasks", task))
-    ]
+    all_tests: list[Test] = []
+    for task in choices("tasks"):
+        all_tests += tests_of(task, card("tasks", task))
     order = list(described())
-    late = len(order)
-    place = {
-        test.ability: order.index(test.ability) for test in unsorted_tests if test.ability in order
-    }
-    return tuple(
-        sorted(unsorted_tests, key=lambda test: (place.get(test.ability, late), test.ability))
-    )
+
+    def place(test: Test) -> tuple[int, str]:
+        known = test.ability in order
+        return order.index(test.ability) if known else len(order), test.ability
+
+    return tuple(sorted(all_tests, key=place))
 
 
 def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
@@ -103,25 +102,25 @@ def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
 
 def tables_of(board: OpenBoard, test: Test) -> list[Table[Row]]:
     """The tables that measure an ability by a test, each ranked; the most telling first."""
-    candidates = tables(row for row in board.rows(test.task, metric=test.metric) if row.group)
-    if test.only_with:
-        settings = settings_of_tables(board, candidates)
-        for key, values in test.only_with.items():
-            candidates = [
-                table
-                for table in candidates
-                if settings.get(table.rows[0].group, {}).get(key) in values
-            ]
-    return most_telling_first(_ranked(test, table) for table in candidates if table.measured)
-
-
-def _ranked(test: Test, table: Table[Row]) -> Table[Row]:
-    """The table with ranks; a card that names both ends says which way is better."""
-    direction = table.rows[0].direction or _direction(test)
-    if direction is None or any(row.rank_best for row in table.rows):
-        return table
-    rows = [replace(row, direction=direction) for row in table.rows]
-    return replace(table, rows=tuple(with_ranks(rows)))
+    measured_tables: list[Table[Row]] = []
+    first_rows: list[Row] = []
+    for table in tables(row for row in board.rows(test.task, metric=test.metric) if row.group):
+        if table.measured:
+            measured_tables.append(table)
+            first_rows.append(table.measured[0])
+    contents = contents_of(board, first_rows) if test.only_with else {}
+    ranked_tables = []
+    for table, first in zip(measured_tables, first_rows, strict=True):
+        settings = contents.get(first.run_ids[0], {}).get("config", {}).get("tasks", {})
+        if not all(settings.get(key) in values for key, values in test.only_with.items()):
+            continue
+        # A card that names both ends says which way is better.
+        direction = table.rows[0].direction or _direction(test)
+        if direction is not None and not any(row.rank_best for row in table.rows):
+            rows = [replace(row, direction=direction) for row in table.rows]
+            table = replace(table, rows=tuple(with_ranks(rows)))
+        ranked_tables.append(table)
+    return most_telling_first(ranked_tables)
 
 
 def _direction(test: Test) -> str | None:

@@ -60,7 +60,7 @@ def by_kernel(queries: Tensor, writes: Writes, state: Tensor | None) -> tuple[Te
     strengths = None if writes.strengths is None else for_all(writes.strengths)
     kernel, more = _choose(q, decays, strengths)
     start = None if state is None else state.contiguous()
-    # default: 1/√(key width)
+    # The default of the package is 1/√(key width); o = S q has no such factor.
     found, last = kernel(q, k, v, scale=1.0, initial_state=start, output_final_state=True, **more)
     return found, last
 
@@ -74,6 +74,7 @@ def _choose(
     from fla.ops.kda import chunk_kda
     from fla.ops.simple_gla import chunk_simple_gla
 
+    # (batch, time, heads, key width) in place of (batch, time, heads).
     by_channel = decays is not None and decays.dim() == 4
     if strengths is None:
         return (chunk_gla if by_channel else chunk_simple_gla), {"g": decays}

@@ -89,6 +89,7 @@ class Neighbours(nn.Module):
     def forward(self, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
         """A piece of a sequence (batch, time, channels), and what the last call returned, (batch,
         taps − 1, channels) -> the same shape, and what the next call needs."""
+        # An empty past, so that states have the same form with and without a convolution.
         return (x, x[:, :0]) if self.convolution is None else self.convolution(x, past)
 
 
@@ -99,6 +100,7 @@ def count_more(state: Tensor | None, like: Tensor) -> tuple[int, Tensor]:
     without a look at numbers.
     """
     before = 0 if state is None else state.shape[1]
+    # The batch is kept as first axis: whoever chooses sequences of a state chooses rows of it too.
     return before, like.new_empty(like.shape[0], before + like.shape[1], 0)
 
 
@@ -117,9 +119,11 @@ def unit(x: Tensor) -> Tensor:
     The delta rule needs it: an error along a longer key would grow.
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    # ε inside the root, as flash-linear-attention has it: the gradient at 0 is finite.
     return wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + 1e-6)
 
 
 def inverse_softplus(x: Tensor) -> Tensor:
     """The y with softplus(y) = x > 0."""
+    # log(eˣ − 1) = x + log(1 − e⁻ˣ), which does not overflow for large x.
     return x + torch.log(-torch.expm1(-x))

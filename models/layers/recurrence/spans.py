@@ -100,10 +100,14 @@ class ChannelDecay(Decay):
         while size < self.sums.shape[-2]:
             left_sums, _ = _halves(self.sums, size)
             middle = left_sums[..., -1:, :]
+            # exp(r − c_j), from each writer to the middle of its block.
             arrived = (middle - left_sums).exp()
+            # exp(c_i − r), from the middle to each reader.
             reach = {before: (_halves(x, size)[1] - middle).exp() for before, x in reaches.items()}
             rows = torch.cat([_halves(r.vectors, size)[1] * reach[r.before] for r in readers], -2)
             columns = torch.cat([_halves(w, size)[0] * arrived for w in writers], -2)
+            # (…, blocks, readers, size, writers, size): all readers with all writers by one
+            # product.
             across = (rows @ columns.mT).unflatten(-1, (-1, size)).unflatten(-3, (-1, size))
             left, right = blocks.unflatten(-5, (-1, 2)).unbind(-5)
             # No position of the left half reads one of the right half.

@@ -25,6 +25,7 @@ def diagonal_frequencies(state: int, initialisation: str) -> Tensor:
         raise ValueError(f"state counts conjugate pairs twice, got {state}; make it even and >= 2")
     index = torch.arange(state // 2, dtype=torch.get_default_dtype())
     if initialisation == "inverse":
+        # N/(2n+1) − 1 as one fraction: for the last n it is 1/(N−1), a difference of near numbers.
         return state / math.pi * (state - 2 * index - 1) / (2 * index + 1)
     if initialisation == "linear":
         return math.pi * index

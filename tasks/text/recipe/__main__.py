@@ -50,6 +50,7 @@ def main(words: list[str]) -> int:
         print(HELP)
         return 0 if words else 2
 
+    # Late: ``--help`` needs none of them, and a mistake in the command is said at once.
     from tasks.text.recipe.errors import RecipeError, WriterError
     from tasks.text.recipe.settings import parse
 
@@ -143,6 +144,7 @@ def table(facts: dict[str, Any]) -> str:
 if __name__ == "__main__":
     try:
         code = main(sys.argv[1:])
+        # Inside the block: a broken pipe shows when buffered lines are written.
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

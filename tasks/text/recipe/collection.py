@@ -126,6 +126,7 @@ def collect(job: Job, writer: Writer, stories: int, tokenizer: str, report: Repo
         KeyboardInterrupt: after the answers under way have come in and the files are written.
         OSError: a full disk.
     """
+    # Files are written after a stop as well: what was kept can be read at any time.
     with _claimed(job), Answers(job.folder / "answers.jsonl") as answers:
         try:
             _ask(job, writer, answers, stories, report)

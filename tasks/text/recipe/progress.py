@@ -15,6 +15,7 @@ SECONDS_BETWEEN_LINES = 10.0
 @contextmanager
 def progress() -> Iterator[Report]:
     """A report on stderr, which may be told as often as one likes."""
+    # Bars would fill a log file with control characters.
     if not sys.stderr.isatty():
         yield _plain_lines()
         return

@@ -126,6 +126,7 @@ def load_lists(
         nouns=tuple(chosen["nouns"]),
         verbs=tuple(chosen["verbs"]),
         adjectives=tuple(chosen["adjectives"]),
+        # Features are clauses of the instruction, so they are always our own.
         features=own_words["features"],
         names=_lines(names) if names else tuple(_yaml(FOLDER / "names.yaml")["names"]),
         openings=_user_openings(openings) if openings else beginnings(own_openings),

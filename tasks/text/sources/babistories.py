@@ -71,6 +71,7 @@ def _check_volumes(volumes: list[Path]) -> None:
     archive = archives.pop()
     numbers = {int(match["number"]) for match in matches if match}
     again = f"download it from {SOURCE} into the same folder"
+    # Gaps by their numbers; a missing last volume only shows in the size, below.
     for number in range(1, max(numbers)):
         if number not in numbers:
             raise TextError(f"the volume {archive}.{number:03d} is missing: {again}")

@@ -55,6 +55,7 @@ class FileCorpus(Corpus):
         self.name, self.licence, self.source = name, licence, source
         self.splits = tuple(files)
         self._files, self._kind = files, kind
+        # A file may serve two splits, and is looked at once.
         every = list(dict.fromkeys(path for paths in files.values() for path in paths))
         self.notes = [*notes, *(_note_on_marks(path) for path in self._with_marks(every))]
 
@@ -130,6 +131,7 @@ class HashSplitFile(FileCorpus):
         held_out = self._held_out()
         empty = True
         for document in super().documents(split):
+            # Both splits read the whole file: nothing is kept of the other side.
             if held_out(_hash(document)) == (split == "valid"):
                 empty = False
                 yield document
@@ -181,6 +183,7 @@ def _named(files: Sequence[Path], beginning: str) -> list[Path]:
     whole = re.compile(WHOLE_NAMES[beginning] + PART)
     # train.txt and train_000.txt, but not training_notes.txt, where there are such files.
     exact = [file for file in files if whole.fullmatch(file.stem.lower())]
+    # Other names only where no file has the plain one: a folder may hold notes beside its splits.
     return exact or [file for file in files if file.stem.lower().startswith(beginning)]
 
 

@@ -69,12 +69,14 @@ class RowList:
     @classmethod
     def read(cls, path: Path) -> RowList:
         """The list in a file."""
+        # Arrays alone: a list is data, and runs nothing.
         with np.load(path, allow_pickle=False) as arrays:
             return cls(**{name: arrays[name] for name in arrays.files})
 
     def begins(self, letters: str, number: int) -> bool:
         """Whether a document with these letters and digits is a row, or begins with it."""
         length = len(letters) if self.letters is None else int(self.letters[number])
+        # The beginning was only a key to look under; here the whole row is compared.
         return _hash(letters[:length]) == int(self.key[number])
 
     def cut(self, document: str, number: int) -> str:
@@ -98,6 +100,7 @@ class Selection:
 
     def add(self, number: int, text: str, is_exact: bool) -> None:
         """Keep the text of a row; one that is equal byte for byte wins over one that is not."""
+        # The first find stays, unless a later one is the very text.
         if is_exact or number not in self.texts:
             self.texts[number] = text
         if is_exact:
@@ -226,6 +229,7 @@ class SampleCorpus(Corpus):
             # Only what came from the hub is kept: a copy on this machine is read again.
             if kept and not kept.is_file():
                 _keep_selection(self._found, kept)
+            # Another text than that of the committed records must not have its name alone.
             if len(self._found.exact) < self._rows:
                 self.source += f", {len(self._found.exact):,} of the {self._rows:,} rows"
         if not self._found.texts:

@@ -62,8 +62,9 @@ def test_every_local_variable_of_the_project_may_have_another_name() -> None:
 
 
 def test_the_normal_form_has_no_names_of_local_variables() -> None:
-    """They are drawn at random; some are those of built-in functions."""
-    for seed, path in enumerate(FILES):
+    """They are drawn at random; some are those of built-in functions. Every third file: all of
+    models and tasks are renamed below."""
+    for seed, path in enumerate(FILES[::3]):
         tree = ast.parse(source := path.read_bytes())
         other, _ = renamed(source, at_random(seed, names_of(tree)))
         assert names_in_order(other) == names_in_order(tree), path

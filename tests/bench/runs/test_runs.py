@@ -44,7 +44,7 @@ def weights(store: Path) -> bytes:
     return path.read_bytes()
 
 
-LONG = ["training.steps=400", "training.checkpoint_every=7", "training.validate_every=150"]
+LONG = ["training.steps=200", "training.checkpoint_every=7", "training.validate_every=75"]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert process.poll() is None, process.stderr and process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(random.uniform(0, 1.0))
+    time.sleep(random.uniform(0, 0.3))
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stderr.close() if process.stderr else None

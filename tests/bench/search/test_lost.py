@@ -22,6 +22,7 @@ from bench.sweep import records_of
 from core.errors import RUN_FAILED, UserError
 from core.progress import silent
 from tests.bench.conftest import SWEEP, outcome
+from tests.bench.processes import workers_of
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
 from tests.bench.search.test_drivers import two_drivers
 
@@ -70,7 +71,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
     store, killed = tmp_path / "store", set()
 
     def kill_all(description, done, total):
-        workers = [p for p in psutil.Process().children() if "spawn_main" in str(p.cmdline())]
+        workers = workers_of(psutil.Process())
         if "trial 0" in description and done < total and not killed:
             killed.update(worker.pid for worker in workers)
             for worker in workers:

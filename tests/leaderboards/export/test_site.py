@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -16,19 +15,20 @@ import pytest
 import yaml
 
 from leaderboards.build import FOLDER
-from leaderboards.contents import KeptBoard, OpenBoard, write_board
+from leaderboards.contents import KeptBoard, OpenBoard
 from leaderboards.site import folder
 from leaderboards.site.addresses import from_page, place_of, slug, task_page
 from leaderboards.site.assets import ASSETS
 from leaderboards.site.site import Site
 from leaderboards.site.tasks import task_of
 from leaderboards.views import curves, models
-from leaderboards.views.charts import chart, chart_spec
+from leaderboards.views.charts import chart
 from leaderboards.views.columns import columns, written
-from leaderboards.views.dots import dots, dots_spec
+from leaderboards.views.dots import dots
 from leaderboards.views.links import Link, claim_id
 from leaderboards.views.overview import overview
 from leaderboards.views.tables import AT_FIRST, contents_of, headline_tables, lines, whole
+from tests.leaderboards.boards import write_board
 from tests.leaderboards.export.sites import LABEL, Read, broken, sample_board, unreached
 
 
@@ -189,26 +189,17 @@ def test_a_page_asks_for_what_it_shows_and_lets_nothing_else_in(pages: dict[str,
         assert ("tables.js" in loaded) == has_grid, place
 
 
-def test_every_chart_is_what_altair_writes_and_accepts(
-    board: OpenBoard, pages: dict[str, Read]
-) -> None:
+def test_every_chart_is_one_that_altair_accepts(board: OpenBoard, pages: dict[str, Read]) -> None:
     for brief in headline_tables(board, "regbench"):
         rows = whole(board, brief).rows
-        assert dots_spec(rows) == json.loads(json.dumps(dots(rows).to_dict()))
+        alt.LayerChart.from_dict(dots(rows))
     for by_size, logarithmic in ((False, False), (False, True), (True, True)):
         found = curves.named(board.lines("regbench", by_size=by_size, metric=_metric(by_size)))
         drawn = [(name, line, (1,) * len(line.x)) for name, line in found]
         names = {name: line.model for name, line in found}
-        given = (drawn, names, "a title ↑", logarithmic)
-        # Altair names a view after a hash of its content.
-        one, other = (_nameless(spec) for spec in (chart_spec(*given), chart(*given).to_dict()))
-        assert one == other
+        alt.LayerChart.from_dict(chart(drawn, names, "a title ↑", logarithmic))
     for spec in pages[task_page("regbench")].specs[:6]:
         alt.LayerChart.from_dict(spec)
-
-
-def _nameless(spec: object) -> object:
-    return json.loads(re.sub(r"view_[0-9a-f]+_", "view_", json.dumps(spec)))
 
 
 def _metric(by_size: bool) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leaderboards import export
-from leaderboards.contents import write_board
+from tests.leaderboards.boards import write_board
 from tests.leaderboards.export.sites import LABEL, sample_board
 from tests.leaderboards.test_browser import BROWSER, PATIENCE, QUIET, serious, sync_api
 

@@ -8,8 +8,9 @@ from bench.records.equivalence import Code, names
 from bench.records.identity import identity_of
 from bench.records.schema import RunRecord, make_run_id, read_record
 from bench.records.store import COMMITTED
-from leaderboards.build import inputs
+from leaderboards.build import FOLDER
 from leaderboards.contents import Board, Row
+from leaderboards.making import inputs
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.status import SUBMISSIONS, Check, VerificationStatuses, about
 from leaderboards.tables.summaries import COMMITTED as OURS
@@ -79,7 +80,7 @@ def test_of_two_that_were_sent_the_one_that_was_run_again_counts() -> None:
 
 def test_submissions_are_read_last_however_they_are_named() -> None:
     """Of equal run ids the first folder's record counts."""
-    found = inputs([SUBMISSIONS, COMMITTED]).folders
+    found = inputs([SUBMISSIONS, COMMITTED], FOLDER).folders
     assert [folder.origin for folder in found] == [OURS, SUBMITTED]
 
 

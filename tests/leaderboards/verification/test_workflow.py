@@ -22,7 +22,7 @@ def with_files(folder: Path, *names: str) -> Runner:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("changed")
 
-    runner = asked_to_merge(folder, change)
+    runner = asked_to_merge(folder, change, with_records=False)
     done = runner.run(TAKE_OUT)
     assert done.returncode == 0, done.stderr
     return runner

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leaderboards.contents import Board, OpenBoard, write_board
+from leaderboards.contents import Board, OpenBoard
 from leaderboards.tables.builder import build_board
+from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import as_searched
 
 

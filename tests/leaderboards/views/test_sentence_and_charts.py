@@ -79,7 +79,7 @@ def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed
     models = {
         name: line.model for name, line in sorted(zip(names, lines, strict=True), reverse=True)
     }
-    content = chart(drawn_of(names, lines), models, "").to_dict()
+    content = chart(drawn_of(names, lines), models, "")
     values = content["data"]["values"]
     ends = [(point["low"], point["high"]) for point in values if point["low"] is not None]
     assert len(ends) == 2
@@ -108,7 +108,7 @@ def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_r
     lines = [line for line in board.lines if line.by_size and line.metric == "accuracy"]
     names = [series_name(line) for line in lines]
     models = {name: line.model for name, line in zip(names, lines, strict=True)}
-    _, curve, markers = chart(drawn_of(names, lines), models, "").to_dict()["layer"]
+    _, curve, markers = chart(drawn_of(names, lines), models, "")["layer"]
     dashes = curve["encoding"]["strokeDash"]["scale"]
     filled = markers["encoding"]["fillOpacity"]["scale"]
     assert {

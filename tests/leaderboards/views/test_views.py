@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import altair as alt
 import pytest
 
 from bench.config.groups import card, choices
@@ -192,7 +193,7 @@ def test_a_claim_is_told_with_its_control_and_its_records(opened, make_record):
     assert found.control[1].startswith("The control, the untrained network, fails")
     assert found.runs == ((run, True), ("elsewhere", False))
     claims = [claim, a_claim("contradicted", "slower", figure="table3")]
-    assert filtered(claims, words="MOSAIC slower") == claims[1:]
+    assert filtered(claims, search="MOSAIC slower") == claims[1:]
     assert filtered(claims, figure="figure9", verdict="reproduced") == claims[:1]
     assert lines(claims)[1]["open"] == "claims?claim=table3%2Flaptop%2Fslower"
 
@@ -263,7 +264,7 @@ def test_the_frontier_is_what_nobody_beats_for_less(make_record):
     rows = [row for row in build_board(made).rows if row.headline]
     frontier = {point.row.model: point.frontier for point in cost.points(rows, "parameters")}
     assert frontier == {"a": "frontier", "b": "possible", "c": ""}  # b's interval reaches a's
-    assert cost.cost_chart(found, "parameters").to_dict()["layer"]
+    alt.LayerChart.from_dict(cost.cost_chart(found, "parameters"))
 
 
 def test_dots_are_in_the_order_of_the_table_in_the_colours_of_the_figures(make_record):
@@ -271,7 +272,7 @@ def test_dots_are_in_the_order_of_the_table_in_the_colours_of_the_figures(make_r
     rows = [row for row in board.rows if row.headline]
     names = unique_names(rows)
     for dark in (False, True):
-        spec = dots(rows, {"GPT2"}, dark).to_dict()
+        spec = dots(rows, {"GPT2"}, dark)
         points = (
             spec["layer"][0]["data"]["values"] if "data" not in spec else spec["data"]["values"]
         )

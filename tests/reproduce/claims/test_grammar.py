@@ -39,7 +39,7 @@ from reproduce.claims.verdicts import (
     UNDECIDED,
 )
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
-from reproduce.experiment import View
+from reproduce.drawing.frame import View
 from reproduce.stories import figure7
 from tests.bench.records import make_record
 from tests.reproduce.claims.samples import sample

@@ -15,9 +15,10 @@ from bench.config.config import compose
 from bench.config.groups import choices, model_groups, taking_part
 from bench.records.schema import Curve
 from core.errors import UserError
-from reproduce.claims.grammar import metric
+from reproduce.claims.grammar import Runs, metric
 from reproduce.drawing.frame import failures
-from reproduce.drawing.traces import curve_over_seeds, dots, over_draws, over_seeds
+from reproduce.drawing.plots import dots
+from reproduce.drawing.traces import curve_over_seeds, over_draws, over_seeds
 from reproduce.plotting import models, style
 from reproduce.plotting.looks import edges, look_of, moved
 from reproduce.plotting.marks import legend_entries
@@ -230,7 +231,7 @@ def test_a_trace_over_seeds_keeps_every_seed_and_each_failed_run() -> None:
     other = regbench("gpt2", 0, 500, 0.4, 0.5).model_copy(update={"task": "bigram"})
     (clause,) = failures([*lost, other])  # what another task is set to tells nothing
     assert clause.startswith("gpt2 seed 3 diverged")
-    [dot] = dots({"gpt2": runs}, metric("accuracy"))
+    [dot] = dots("accuracy", [Runs("GPT2", model="gpt2")])(runs)
     assert (dot.name, dot.colour, dot.x) == ("GPT2", "gpt2", (0,))
 
 

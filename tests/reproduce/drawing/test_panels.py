@@ -11,8 +11,8 @@ from bench.config.groups import choices
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.__main__ import reproductions
-from reproduce.drawing.frame import framed
-from reproduce.experiment import Experiment, View
+from reproduce.drawing.frame import View, framed
+from reproduce.experiment import Experiment
 from reproduce.plotting.panels import Picture
 from reproduce.plotting.renderer import render
 from tests.committed import committed_records

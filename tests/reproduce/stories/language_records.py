@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.verdicts import Finding
-from reproduce.experiment import Experiment, View
+from reproduce.drawing.frame import View
+from reproduce.experiment import Experiment
 from reproduce.plotting.panels import Picture
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories.language import GPT2

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.records.equivalence import FORMS, Form, form
 from bench.records.schema import Provenance
-from leaderboards.contents import Board
+from leaderboards.tables.lines import Board
 
 
 def form_of(content: dict[str, Any]) -> Form:

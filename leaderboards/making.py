@@ -1,0 +1,132 @@
+"""A board from its request to what is told of it: which files it is made of, built or checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.config.outside_tasks import use_cards_of
+from bench.records.store import Store
+from core.errors import OK, VERIFICATION_FAILED, UserError
+from core.escaping import terminal
+from core.places import shown
+from core.progress import progress
+from leaderboards.render import PRESETS
+from leaderboards.tables import status
+from leaderboards.tables.builder import Inputs, build
+from leaderboards.tables.difference import difference_from_records
+from leaderboards.tables.index import Folder
+from leaderboards.tables.open_board import OpenBoard
+from leaderboards.tables.summaries import COMMITTED, SUBMITTED, YOURS
+
+
+@dataclass(frozen=True)
+class BoardRequest:
+    """Which board is to be made or checked.
+
+    Attributes:
+        house: the folder with the committed records and verdicts.
+        folders: of records, in place of the committed and submitted ones.
+        store: of one's own runs, which stand on the board too; None leaves them out.
+        output: where the board goes, or lies.
+        only_check: compare the board with the records, and write nothing.
+        skip_refused: whether files that cannot be shown are no failure.
+        drop_stale: whether verifications of records that are gone are deleted.
+    """
+
+    house: Path
+    folders: Sequence[Path]
+    store: Path | None
+    output: Path
+    only_check: bool
+    skip_refused: bool
+    drop_stale: bool
+
+
+def make(request: BoardRequest) -> int:
+    """Build the board, or compare it with the records, and print what came of it; the exit code.
+
+    Raises:
+        UserError: the board that is checked is not what its records give.
+    """
+    folders = request.folders or [request.house / "records", status.SUBMISSIONS]
+    sources = inputs(folders, request.house, request.store)
+    own_words = " local=true" if request.store else ""
+    stale: list[status.Verification] = []
+    wrong_cards = use_cards_of(request.store) if request.store else []
+    refused: list[UserError] = []
+    difference = ""
+    with progress() as report:
+        if request.only_check:
+            board = OpenBoard(request.output)
+            difference = difference_from_records(board, sources, refused, report, stale)
+        else:
+            board = build(sources, request.output, refused, report, stale)
+    if difference:
+        raise UserError(
+            f"{shown(request.output)} is not what its records give: {difference}; make it again "
+            f"with `python -m leaderboards.build{own_words}`",
+            VERIFICATION_FAILED,
+        )
+    for error in [*wrong_cards, *refused]:
+        print(terminal(f"not shown: {error}"), file=sys.stderr)
+    if stale and not request.folders:  # else there are records that were not looked at
+        # What a record that is not shown was verified as may count again, once that is mended.
+        if request.drop_stale and not refused:
+            dropped = status.drop(stale, sources.verifications)
+            sentence = f"dropped {len(dropped)} stale verifications"
+        else:
+            sentence = (
+                f"{len(stale)} verifications are stale and count for nothing, since their records "
+                "are gone or were replaced: drop them with `python -m leaderboards.build "
+                f"drop_stale=true{own_words}`"
+            )
+        print(sentence, file=sys.stderr)
+    size = _size_in_words(board, len(refused))
+    if request.only_check:
+        print(f"{shown(request.output)} is what its records give ({size})")
+    else:
+        print(f"{shown(request.output)}: {size}\nopen it with `python -m leaderboards.serve`")
+    return VERIFICATION_FAILED if refused and not request.skip_refused else OK
+
+
+def inputs(folders: Sequence[Path], house: Path, store: Path | None = None) -> Inputs:
+    """What a board is made of: records below ``folders``, published numbers, verdicts, and what was
+    checked of records. Those below ``leaderboards/submissions`` came from elsewhere."""
+    committed, submitted = [], []
+    for folder in folders:
+        if folder.resolve().is_relative_to(status.SUBMISSIONS.resolve()):
+            submitted.append(Folder(folder, SUBMITTED))
+        else:
+            committed.append(Folder(folder, COMMITTED))
+    sources = committed + submitted  # of equal run ids the first counts
+    verifications = [status.FOLDER]
+    own_verdicts = []
+    if store is not None:
+        sources.append(Folder(Store(store).records, YOURS))
+        verifications.insert(0, store / status.OWN)  # of one record the last counts
+        # A reproduction with changed settings lies in a folder of another name, and its verdicts
+        # are not those of the preset.
+        for path in sorted((store / "reproductions").rglob("verdicts.json")):
+            if path.parent.name in PRESETS:
+                own_verdicts.append(path)
+    verdicts = sorted((house / "verdicts").rglob("*.json"))
+    published = house.parent / "reproduce" / "published"
+    return Inputs(sources, published, verdicts, verifications, own_verdicts)
+
+
+def _size_in_words(board: OpenBoard, refused: int) -> str:
+    """How much a board holds."""
+    texts = [
+        f"{board.count('records')} records",
+        f"{board.count('rows')} rows",
+        f"{board.count('curves')} curves",
+        f"{board.count('claims')} verdicts",
+    ]
+    if replications := board.count("replications"):
+        texts.append(f"{replications} replications")
+    if refused:
+        texts.append(f"{refused} files not shown")
+    return ", ".join(texts)
