@@ -60,19 +60,19 @@ def main(words: list[str]) -> int:
     return OK
 
 
-def _tell(words: list[str]) -> int:
+def _tell(names: list[str]) -> int:
     """The label, note and source of what has a name."""
     found = [
-        (title, card(group, words[0]))
+        (title, card(group, names[0]))
         for title, group in _groups()
-        if words[0] in choices(group) and len(words) == 1
+        if names[0] in choices(group) and len(names) == 1
     ]
     if not found:
-        names = [name for _, group in _groups() for name in choices(group)]
+        known = [name for _, group in _groups() for name in choices(group)]
         what = "a command, a task, a model or a preset"
-        raise UserError(f"'{' '.join(words)}' is not {what}; {nearest(words[0], names)}")
+        raise UserError(f"'{' '.join(names)}' is not {what}; {nearest(names[0], known)}")
     for title, content in found:
-        _print("", f"{title}: {words[0]}, {content.get('label') or content.get('description')}")
+        _print("", f"{title}: {names[0]}, {content.get('label') or content.get('description')}")
         for key in ("note", "source"):
             if key in content:
                 _print(f"  {key}: ", " ".join(str(content[key]).split()))

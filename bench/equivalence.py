@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.config.command_line import Settings, read_with_lists
 from core.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
 from core.places import absolute, is_path
-from core.words import wants_help
+from core.words import command_line
 
 if TYPE_CHECKING:
     from bench.records.equality.renames import Renames
@@ -55,21 +56,22 @@ RENAMED = "renamed="
 OF_MOVES = ("moved", "commit", "store")
 
 
-def main(words: list[str]) -> int:
+def _read(words: list[str]) -> tuple[Settings, list[str]]:
+    """The settings, and what is renamed, which may be given several times."""
+    renamed = [word.removeprefix(RENAMED) for word in words if word.startswith(RENAMED)]
+    others = [word for word in words if not word.startswith(RENAMED)]
+    return read_with_lists(others), renamed
+
+
+@command_line(HELP, _read)
+def main(asked: tuple[Settings, list[str]]) -> int:
     """Exit code 0 when everything asked for is proven, 4 when something is refused."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.config import parse
     from bench.records.equality.renames import Renames
     from bench.runs.proving import prove
     from bench.runs.wanted import of_records, of_task
-    from bench.search.plan import list_models
     from core.progress import progress
 
-    renamed = [word.removeprefix(RENAMED) for word in words if word.startswith(RENAMED)]
-    others = [list_models(word) for word in words if not word.startswith(RENAMED)]
-    given: dict[str, Any] = {override.key_or_group: override.value() for override in parse(others)}
+    given, renamed = asked
     if renamed:
         given.setdefault("moved", True)
     extra = {key: given.pop(key) for key in list(given) if key not in OWN}
@@ -124,7 +126,7 @@ def _check(
     given: Mapping[str, Any], models: Sequence[Any], extra: Iterable[str], renamed: Sequence[str]
 ) -> None:
     """Refuse words that mean nothing here."""
-    from bench.config.config import models_of
+    from bench.config.files import models_of
     from bench.config.groups import choices
 
     for key in extra:
@@ -162,7 +164,7 @@ def _check(
 
 def _with_places(extra: Mapping[str, Any], task: str) -> dict[str, Any]:
     """Places on this machine in full, because each side runs in a folder of its own."""
-    from bench.config.config import group_file
+    from bench.config.files import group_file
 
     places = {f"tasks.{key}" for key in group_file("tasks", task).get("locations", ())}
     return {

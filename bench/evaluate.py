@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.config.command_line import Settings, read
 from core.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command, nearest
 from core.files import write_atomically
 from core.places import absolute
-from core.words import wants_help, word
+from core.words import command_line
 
 if TYPE_CHECKING:
     from bench.config.settings import Configuration
@@ -45,14 +46,9 @@ The weights are examined first, as by bench.examine: what sees the future is no 
 Exit code 4 when a metric differs from the record by more than 1e-6, or the model fails."""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read)
+def main(given: Settings) -> int:
     """Exit code 0 when every metric is that of the record, 4 when one is not."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.config import parse
-
-    given: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
     own = {k: given.pop(k, None) for k in ("run", "store", "device", "tasks", "trust", "output")}
     settings = {k.removeprefix("tasks."): given.pop(k) for k in list(given) if k[:6] == "tasks."}
     if given or not own["run"]:
@@ -85,7 +81,7 @@ def _compared(record: RunRecord, metrics: Metrics) -> int:
 def _measured(
     run: str, root: Path, device: Any, locations: Mapping[str, Any], trust: str | None
 ) -> tuple[RunRecord, Metrics]:
-    from bench.config.config import models_of
+    from bench.config.files import models_of
     from bench.config.groups import choices
     from bench.runs.making import evaluate
     from bench.runs.recording import measured_fields
@@ -174,7 +170,9 @@ def _by_other_task(
     trust: str | None,
 ) -> tuple[Configuration, Configuration]:
     """The configuration of a record, and that of measuring its model by another task."""
-    from bench.config.config import compose, training_configuration
+    from bench.config.config import training_configuration
+    from bench.config.settings import Configuration
+    from bench.config.tree import TARGET
     from bench.records.registry import known, known_model
     from bench.runs.saved import recorded_configuration
 
@@ -185,17 +183,16 @@ def _by_other_task(
     theirs = (known("tasks", task) or {}).get("locations", ())
     left_out = set(own) - set(theirs)  # places that the record's own task alone has
     by_class = known_model(record) is None  # of a package that is trusted
-    model = word("models._target_", recorded.models["_target_"])
-    composed = compose(
-        [
-            f"tasks={task}",
-            model if by_class else f"models={record.model}",
-            f"preset={record.preset}",
-            f"seed={record.seed}",
-            word("store", str(root)),
-            word("device", place),
-            *(word(f"tasks.{key}", settings[key]) for key in settings if key not in left_out),
-        ]
+    composed = Configuration.of(
+        {
+            "tasks": task,
+            **({TARGET: recorded.models["_target_"]} if by_class else {"models": record.model}),
+            "preset": record.preset,
+            "seed": record.seed,
+            "store": str(root),
+            "device": place,
+            **{f"tasks.{key}": settings[key] for key in settings if key not in left_out},
+        }
     )
     of_training = training_configuration(recorded)
     tasks = _with_settings_of_training(task, record, composed, of_training, settings)

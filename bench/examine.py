@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.config.command_line import Settings, read
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
-from core.words import wants_help
+from core.words import command_line
 
 if TYPE_CHECKING:
     from bench.records.schema import Examination, RunRecord
@@ -29,14 +30,9 @@ Exit code 4 when the model fails."""
 EARLIER = "record_before_examination.json"  # in the folder of a run
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read)
+def main(settings: Settings) -> int:
     """Exit code 0 when the model passes, 4 when it fails."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.config import parse
-
-    settings: dict[str, Any] = {o.key_or_group: o.value() for o in parse(words)}
     places = {
         k.removeprefix("tasks."): settings.pop(k) for k in list(settings) if k[:6] == "tasks."
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core.errors import OK, command
 from core.escaping import terminal
-from core.words import wants_help
+from core.words import command_line, texts
 
 HELP = """\
 usage: python -m bench.generate run=ID prompt=TEXT [beam=K | temperature=T top_p=P] [key=value ...]
@@ -29,17 +31,14 @@ Let the model of a saved run go on with a text. The run's task must be one of te
 example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0.8 top_p=0.95"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, texts)
+def main(given: Mapping[str, str | None]) -> int:
     """Print continuations of a text, best or first drawn first."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.writing.continuations import GenerationSettings, continue_text
-
-    settings = GenerationSettings.read(words)
     from bench.runs.saved import load_run
+    from bench.writing.continuations import GenerationSettings, continue_text
     from core.progress import progress
 
+    settings = GenerationSettings.of(given)
     places, trust = settings.locations, settings.trust
     with progress() as report:
         saved = load_run(settings.run, settings.store, settings.device, places, report, trust)

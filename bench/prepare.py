@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bench.config.command_line import Settings, read
 from core.errors import OK, command
-from core.words import wants_help
+from core.words import command_line
 
 HELP = """\
 usage: python -m bench.prepare tasks=TASK [key=value ...]
@@ -15,18 +16,17 @@ What is there is checked and kept; after an interruption the same command goes o
 example: python -m bench.prepare tasks=babistories tasks.corpus=local tasks.stories=stories.txt"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read)
+def main(settings: Settings) -> int:
     """Exit code 0 when the data are there."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.config import compose
-    from bench.config.network import with_text
+    from bench.config.network import with_available_text
+    from bench.config.settings import Configuration
     from bench.search.plan import some_model
     from core.progress import progress
 
     # Data do not depend on the model, but a configuration has one.
-    configuration = compose([f"models={some_model(words)}", *with_text(words)])
+    settings.setdefault("models", some_model(settings))
+    configuration = Configuration.of(with_available_text(settings))
     from bench.training.building import data_hashes, prepare_data
 
     with progress() as report:

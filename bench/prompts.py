@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core.errors import OK, command
 from core.places import shown
-from core.words import wants_help
+from core.words import command_line, texts
 
 HELP = """\
 usage: python -m bench.prompts runs=[ID,ID,...] [key=value ...]
@@ -28,15 +30,13 @@ continuations side by side. The task of every run must be one of text.
 example: python -m bench.prompts runs=[babistories-gpt2,babistories-memory_mosaic]"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, texts)
+def main(given: Mapping[str, str | None]) -> int:
     """Print the table, and save it."""
-    if wants_help(words):
-        print(HELP)
-        return OK
     from bench.writing.side_by_side import PromptSettings, compare, print_comparison
     from core.progress import progress
 
-    settings = PromptSettings.read(words)
+    settings = PromptSettings.of(given)
     with progress() as report:
         comparison = compare(settings, report)
     path = comparison.write(settings)

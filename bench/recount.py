@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from bench.config.command_line import read_each
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
-from core.words import wants_help
+from core.words import command_line
 
 HELP = """\
 usage: python -m bench.recount run=FILE [run=FILE ...] [tasks.KEY=PLACE] [trust=PACKAGE|FILE.py]
@@ -21,14 +23,9 @@ A model that is not of this project is imported only from the package, or the fi
 names."""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read_each)
+def main(given: Sequence[tuple[str, Any]]) -> int:
     """Exit code 0 when all records say what is counted, 4 when one does not."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.config import parse
-
-    given = [(o.key_or_group, o.value()) for o in parse(words)]
     files = [str(value) for key, value in given if key == "run"]
     own: dict[str, Any] = {key: value for key, value in given if key != "run"}
     trust, output = own.pop("trust", None), own.pop("output", None)

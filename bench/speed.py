@@ -7,9 +7,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from bench.config.command_line import Settings, read_with_lists
+from bench.config.yaml_files import read_yaml
 from bench.timing.settings import SpeedSettings
 from core.errors import OK, UserError, command, nearest
-from core.words import wants_help
+from core.words import command_line
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 
@@ -27,25 +29,18 @@ settings, with their defaults:
 example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
 
 
-def read_settings(words: list[str]) -> SpeedSettings:
-    """The defaults with the words of a command line.
+def settings_of(given: Settings) -> SpeedSettings:
+    """The defaults with what a command line sets.
 
     Raises:
         UserError: an unknown key or a value that cannot be used.
     """
-    from omegaconf import OmegaConf
-
-    from bench.config.config import parse
     from bench.config.problems import first_problem
-    from bench.search.plan import list_models
 
-    values = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
-    assert isinstance(values, dict)
-    for override in parse([list_models(word) for word in words]):
-        key = override.key_or_group
+    values = read_yaml(DEFAULTS)
+    for key, value in given.items():
         if key not in values:
             raise UserError(f"there is no setting '{key}': {nearest(key, map(str, values))}")
-        value = override.value()
         one_of_a_list = isinstance(values[key], list) and not isinstance(value, list)
         values[key] = [value] if one_of_a_list else value
     try:
@@ -54,13 +49,15 @@ def read_settings(words: list[str]) -> SpeedSettings:
         raise UserError(first_problem(error)) from None
 
 
-def main(words: list[str]) -> int:
+def _help() -> str:
+    lines = DEFAULTS.read_text().splitlines()[1:]
+    return HELP.format(settings="\n".join(f"  {line}" for line in lines))
+
+
+@command_line(_help, read_with_lists)
+def main(given: Settings) -> int:
     """Measure, print, and save where ``output=`` says."""
-    if wants_help(words):
-        lines = DEFAULTS.read_text().splitlines()[1:]
-        print(HELP.format(settings="\n".join(f"  {line}" for line in lines)))
-        return OK
-    settings = read_settings(words)
+    settings = settings_of(given)
     from bench.timing.passes import measure
     from bench.timing.tables import print_measurement
     from core.progress import progress

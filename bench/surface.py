@@ -15,9 +15,7 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
-from bench.config.config import compose
-from bench.config.network import with_text
-from bench.config.seeded import forget_configurations
+from bench.config.network import with_available_text
 from bench.config.settings import Configuration
 from bench.config.source_files import forget_edited
 from bench.examination.examination import examine
@@ -29,17 +27,16 @@ from bench.runs.obtain import obtain
 from bench.runs.saved import SavedRun
 from bench.runs.saved import load_run as load_saved
 from bench.search.driver import run_plan
-from bench.search.plan import forget_plans, make_plan, some_model, with_width
+from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
 from core.errors import RUN_FAILED, UserError, nearest
 from core.progress import Report, progress, silent
-from core.words import word
 from tasks.interface import Task
 
 Device = Literal["auto", "cpu", "cuda"]
 Settings = Mapping[str, Any]  # dotted keys as on a command line: {"training.lr": 1e-3}
 
-_configurations: WeakKeyDictionary[Task, list[str]] = WeakKeyDictionary()  # task -> its words
+_configurations: WeakKeyDictionary[Task, Configuration] = WeakKeyDictionary()
 
 
 def load_preset(
@@ -72,7 +69,7 @@ def load_preset(
     """
     _notice_edits()
     own = {"seed": seed, "device": device, "store": str(store)}
-    return compose(with_width(_words(task, preset, {**own, **(settings or {})}, f"models={model}")))
+    return Configuration.of(_joined(task, preset, {"models": model, **own}, settings))
 
 
 def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
@@ -95,12 +92,12 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
         batch = task.training_batch(seed=0, step=0, size=32)  # inputs: int64 (32, time)
     """
     _notice_edits()
-    words = _words(task, preset, {f"tasks.{key}": value for key, value in settings.items()})
-    configuration = compose([*words, f"models={some_model(words)}"])
+    asked = _joined(task, preset, {f"tasks.{key}": value for key, value in settings.items()})
+    configuration = Configuration.of({**asked, "models": some_model(asked)})
     prepare_data(configuration, silent)
     # Equal settings share one object with its data, and presets may differ in the models alone.
     loaded = copy.copy(build_task(configuration))
-    _configurations[loaded] = words
+    _configurations[loaded] = configuration
     return loaded
 
 
@@ -124,14 +121,14 @@ def load_model(model: str, task: Task, *, seed: int = 0, **settings: Any) -> nn.
 
         model = load_model("memory_mosaic", task, width=64)
     """
-    words = _configurations.get(task)
-    if words is None:
+    of_task = _configurations.get(task)
+    if of_task is None:
         raise UserError(
             f"load_model takes a task from load_task, and this {type(task).__name__} is another: "
             "load it by its name, or build the class with task.specification()"
         )
-    given = [word(f"models.{key}", value) for key, value in settings.items()]
-    return build_model(compose(with_width([*words, f"models={model}", *given])), task, seed)
+    own = {f"models.{key}": value for key, value in settings.items()}
+    return build_model(of_task.with_({"models": model, **own}), task, seed)
 
 
 def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
@@ -182,8 +179,8 @@ def run(
     """
     _notice_edits()
     own = {"seed": seed, "device": device, "store": str(store)}
-    words = _words(task, preset, {**own, **(settings or {})}, f"models={model}")
-    configuration = compose(with_width(with_text(words)))
+    asked = _joined(task, preset, {"models": model, **own}, settings)
+    configuration = Configuration.of(with_available_text(asked))
     with _shown(quiet) as report:
         return obtain(configuration, report=report)
 
@@ -224,9 +221,8 @@ def run_sweep(
     _notice_edits()
     own = {"device": device, "store": str(store), "n_trials": n_trials, "seeds": seeds}
     given = {key: value for key, value in own.items() if value is not None}
-    chosen = [] if models is None else [f"models=[{','.join(models)}]"]
-    words = _words(task, preset, {**given, **(settings or {})}, *chosen)
-    plan = make_plan(with_text(words))
+    chosen = {} if models is None else {"models": list(models)}
+    plan = plan_sweep(with_available_text(_joined(task, preset, {**chosen, **given}, settings)))
     if plan.dry_run:
         raise UserError("dry_run=true is for python -m bench.sweep, which prints the estimate")
     with _shown(quiet) as report:
@@ -301,9 +297,11 @@ def _shown(quiet: bool) -> Iterator[Report]:
         yield report
 
 
-def _words(task: str, preset: str, settings: Settings, *more: str) -> list[str]:
-    given = [word(key, value) for key, value in settings.items()]
-    return [f"tasks={task}", f"preset={preset}", *more, *given]
+def _joined(
+    task: str, preset: str, own: Settings, settings: Settings | None = None
+) -> dict[str, Any]:
+    """All settings of a call, of which those that were given as such win."""
+    return {"tasks": task, "preset": preset, **own, **(settings or {})}
 
 
 def _notice_edits() -> None:
@@ -311,5 +309,3 @@ def _notice_edits() -> None:
     package is not, as nowhere in Python."""
     if forget_edited():
         forget_code()
-        forget_configurations()
-        forget_plans()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bench.config.command_line import Settings, read_with_lists
 from core.errors import OK, RUN_FAILED, UserError, command
-from core.words import SETTINGS_HELP, wants_help
+from core.words import SETTINGS_HELP, command_line
 
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
+    from bench.search.plan import Plan
     from core.progress import Report
 
 # The list of models in the section of the sweep takes the place of the one model of a single run.
@@ -76,8 +77,8 @@ times (the rest is complete, and the same command tries that again)
 example: python -m bench.sweep tasks=regbench "models=[gpt2,lstm]" n_trials=4 seeds=3"""
 
 
-def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
-    """The final records of every model and the baselines of the sweep that ``words`` describe.
+def records_of(plan: Plan, report: Report) -> list[RunRecord]:
+    """The final records of every model and the baselines of a sweep.
 
     Raises:
         UserError: a user's mistake, another sweep at work in the same store, or a run that no
@@ -85,26 +86,23 @@ def run_sweep(words: Sequence[str], report: Report) -> list[RunRecord]:
         KeyboardInterrupt: stopped; the same sweep goes on from there.
     """
     from bench.search.driver import run_plan
-    from bench.search.plan import make_plan
 
-    result = run_plan(make_plan(words), report)
+    result = run_plan(plan, report)
     if lost := [f"{model.label}: {said}" for model in result.models for said in model.lost]:
         raise UserError("; ".join(lost), RUN_FAILED)
     return [*(record for model in result.models for record in model.records), *result.baselines]
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read_with_lists)
+def main(settings: Settings) -> int:
     """Exit code 0, or 1 when a model has no result or a final run failed."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.network import with_text
-    from bench.search.plan import make_plan
+    from bench.config.network import with_available_text
+    from bench.search.plan import plan_sweep
     from bench.search.widths import find_widths
     from core.progress import progress
 
     find_widths()
-    plan = make_plan(with_text(words))
+    plan = plan_sweep(with_available_text(settings))
     note = plan.note_on_trials()
     if note:
         print(note)

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bench.config.command_line import Settings, read
 from core.errors import OK, RUN_FAILED, UserError, command
 from core.places import absolute
-from core.words import SETTINGS_HELP, wants_help
+from core.words import SETTINGS_HELP, command_line
 
 if TYPE_CHECKING:
     from bench.records.schema import RunRecord
@@ -33,27 +34,24 @@ examples: python -m bench.train tasks=regbench models=memory_mosaic preset=smoke
           python -m bench.train tasks=capacity models=delta_rule preset=smoke seed=0"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read)
+def main(settings: Settings) -> int:
     """Exit code 0, or 1 when the run diverged or failed (its record says why)."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.config import compose, parse
-    from bench.config.network import with_text
-    from bench.search.plan import SHORT_NAMES, warn_of_warmup, with_width
+    from bench.config.network import with_available_text
+    from bench.config.settings import Configuration
+    from bench.search.plan import SHORT_NAMES, warn_of_warmup
     from bench.search.widths import find_widths
 
-    given = {override.key_or_group: override.value() for override in parse(words)}
-    for key in given:
+    for key in settings:
         if key.split(".")[0] in ("sweep", "ray", "dry_run", *SHORT_NAMES):
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
-    words = [word for word in words if word.partition("=")[0] != "output"]
+    place = settings.pop("output", None)
     # Before a model's package changes the working directory.
-    output = absolute(str(given.pop("output"))) if given.get("output") is not None else None
-    if "predictors" in given:
-        return _predictors(words, given, output)
+    output = None if place is None else absolute(str(place))
+    if "predictors" in settings:
+        return _predictors(settings, output)
     find_widths()
-    configuration = compose(with_width(with_text(words)))
+    configuration = Configuration.of(with_available_text(settings))
     warn_of_warmup([configuration])
     from bench.records.report import print_record
     from bench.records.store import COMMITTED, record_path
@@ -81,21 +79,19 @@ def _write_places(records: Sequence[RunRecord], store: Path, output: Path | None
         write_atomically(output, json.dumps(places).encode())
 
 
-def _predictors(words: list[str], given: Mapping[str, Any], output: Path | None) -> int:
+def _predictors(settings: Settings, output: Path | None) -> int:
     """Make the records of a task's predictors without training."""
-    from bench.config.config import compose, models_of
-    from bench.config.groups import choices
-    from bench.config.network import with_text
+    from bench.config.network import with_available_text
+    from bench.config.settings import Configuration
+    from bench.search.plan import some_model
 
-    if given["predictors"] is not True or "models" in given or "tasks" not in given:
+    if settings.pop("predictors") is not True or "models" in settings or "tasks" not in settings:
         raise UserError(
             "predictors=true is for tasks=NAME without models=: a task's predictors are no model"
         )
-    task = str(given["tasks"])
-    group = models_of(task) if task in choices("tasks") else "models"
-    kept = [word for word in words if not word.startswith("predictors=")]
     # No predictor knows of a model, so any that the task takes fills the place of one.
-    configuration = compose([*with_text(kept), f"models={choices(group)[0]}"])
+    settings["models"] = some_model(settings)
+    configuration = Configuration.of(with_available_text(settings))
     from bench.records.report import print_record
     from bench.runs.obtain import obtain_baselines
     from core.progress import progress
@@ -106,7 +102,7 @@ def _predictors(words: list[str], given: Mapping[str, Any], output: Path | None)
         print_record(record, configuration.store)
     _write_places(records, configuration.store, output)
     if not records:
-        print(f"{task} has no predictors without training")
+        print(f"{settings['tasks']} has no predictors without training")
     return OK
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from bench.config.command_line import Settings, read
 from core.errors import OK, UserError, command
-from core.words import wants_help
+from core.words import command_line
 
 if TYPE_CHECKING:
     from bench.config.settings import Configuration
@@ -36,27 +37,19 @@ else should run on the machine meanwhile.
 example: python -m bench.training_speed tasks=babistories models=gpt2 preset=laptop"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read)
+def main(settings: Settings) -> int:
     """Measure, print, and save where ``output=`` says."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    from bench.config.config import compose, parse
+    from bench.config.settings import Configuration
 
-    own = dict(OWN)
-    rest = []
-    for word, override in zip(words, parse(words), strict=True):
-        if override.key_or_group in own:
-            own[override.key_or_group] = override.value()
-        else:
-            rest.append(word)
+    own = {key: settings.pop(key, default) for key, default in OWN.items()}
     for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0), ("together", 1)):
         if not isinstance(own[key], int) or isinstance(own[key], bool) or own[key] < least:
             raise UserError(f"{key}={own[key]} is not a number of at least {least}")
     if own["device_like"] is not None:
-        _check_estimate(rest, own)
+        _check_estimate(settings, own)
         return OK
-    configuration = compose(rest)
+    configuration = Configuration.of(settings)
     if own["together"] > 1:
         _time_together(configuration, own)
         return OK
@@ -67,7 +60,7 @@ def main(words: list[str]) -> int:
         found = compare(configuration, own["rounds"], own["timed_steps"], report)
         starts = found["start_cpu_seconds"] = []
         for number in range(own["starts"]):
-            starts.append(cpu_seconds_to_first_step(rest))
+            starts.append(cpu_seconds_to_first_step(settings))
             report("fresh processes", number + 1, own["starts"])
     low, high = found["engine_over_plain_quartiles"]
     print(
@@ -101,8 +94,8 @@ def _time_together(configuration: Configuration, own: dict[str, Any]) -> None:
     _save(found, own["output"])
 
 
-def _check_estimate(words: list[str], own: dict[str, Any]) -> None:
-    from bench.config.config import compose, parse
+def _check_estimate(settings: Settings, own: dict[str, Any]) -> None:
+    from bench.config.settings import Configuration
     from bench.roofline.devices import HERE, checked
     from core.progress import progress
 
@@ -113,10 +106,12 @@ def _check_estimate(words: list[str], own: dict[str, Any]) -> None:
         )
     from bench.timing.rooflines import compare_estimate
 
-    chosen = next((o.value() for o in parse(words) if o.key_or_group == "models"), None)
+    chosen = settings.pop("models", None)
     names = chosen if isinstance(chosen, list) else [chosen]
-    rest = [word for word in words if not word.startswith("models=")]
-    configurations = [compose([*rest, *([f"models={n}"] if n else [])]) for n in names or [None]]
+    configurations = [
+        Configuration.of({**settings, **({"models": name} if name else {})})
+        for name in names or [None]
+    ]
     with progress() as report:
         asked = (own["rounds"], own["timed_steps"])
         found = compare_estimate(configurations, *asked, report)

@@ -9,12 +9,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from core.errors import OK, UserError, command, nearest
 from core.files import ROOT, write_atomically
 from core.places import absolute
-from core.words import wants_help
+from core.words import command_line, texts
 
 # Name -> the words after "python"; each is run in a store of its own.
 WAITS = {
@@ -39,17 +40,14 @@ once before it counts, in a store of its own, so that what is not committed is t
 example: python -m bench.waits before=../older only=figure9"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, texts)
+def main(settings: Mapping[str, str | None]) -> int:
     """Measure, print, and save where ``output=`` says."""
-    if wants_help(words):
-        print(HELP)
-        return OK
     given = {"before": "", "rounds": "3", "only": "", "output": ""}
-    for word in words:
-        key, _, value = word.partition("=")
+    for key, value in settings.items():
         if key not in given:
             raise UserError(f"there is no setting '{key}': {nearest(key, given)}")
-        given[key] = value
+        given[key] = value or ""
     if not given["rounds"].isdecimal() or int(given["rounds"]) < 1:
         raise UserError(f"rounds={given['rounds']} is not a number of at least 1")
     if given["only"] and given["only"] not in WAITS:
@@ -68,29 +66,29 @@ def main(words: list[str]) -> int:
     return OK
 
 
-def _measured(words: list[str], trees: dict[str, Path], rounds: int) -> dict[str, list[float]]:
+def _measured(arguments: list[str], trees: dict[str, Path], rounds: int) -> dict[str, list[float]]:
     """CPU-seconds of a command in each tree, in turns."""
     seconds: dict[str, list[float]] = {tree: [] for tree in trees}
     with tempfile.TemporaryDirectory() as folder:
         for count in range(rounds + 1):
             for tree, root in trees.items():
-                store = [] if words == ["-m", "bench"] else [f"store={folder}/{tree}"]
-                spent = _cpu_seconds([*words, *store], root, folder)
+                store = [] if arguments == ["-m", "bench"] else [f"store={folder}/{tree}"]
+                spent = _cpu_seconds([*arguments, *store], root, folder)
                 if count:
                     seconds[tree].append(spent)
     return seconds
 
 
-def _cpu_seconds(words: list[str], root: Path, folder: str) -> float:
+def _cpu_seconds(arguments: list[str], root: Path, folder: str) -> float:
     """What a command and the processes that it waits for spend."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != OK:
-        raise UserError(f"python {' '.join(words)} failed in {root}: {done.stderr[-500:]}")
+        raise UserError(f"python {' '.join(arguments)} failed in {root}: {done.stderr[-500:]}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 

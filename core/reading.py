@@ -10,6 +10,8 @@ Example: ``Kind("verdict file", VerdictFile, how="make it again").read_json(path
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -72,7 +74,9 @@ class Kind(Generic[Content]):
         """
         try:
             with open_regular(path) as file:
-                content = file.read(self.most + 1)
+                # To ask for the most that there may be takes as much memory for every file.
+                size = min(os.fstat(file.fileno()).st_size, self.most)
+                content = file.read(size + 1)
         except FileNotFoundError:
             place = _shown(str(path))
             raise UserError(f"there is no {self.name} at {place}: {self.how}", RUN_FAILED) from None
@@ -170,6 +174,8 @@ def _walked(tree: Any) -> tuple[str, int]:
         if type(node) is dict:
             keys += len(node)
             node = node.values()
+        elif _are_plain_numbers(node):  # as most of a record
+            continue
         for value in node:
             kind = type(value)
             if kind is float:
@@ -182,6 +188,13 @@ def _walked(tree: Any) -> tuple[str, int]:
             elif kind is dict or kind is list:
                 waiting.append(value)
     return (f"holds more than {MAXIMUM_KEYS} keys" if keys > MAXIMUM_KEYS else ""), keys
+
+
+def _are_plain_numbers(values: list[Any]) -> bool:
+    """Whether all are floats within bounds. NaN, neither smallest nor largest, is in the sum."""
+    if {*map(type, values)} != {float} or not math.isfinite(sum(values)):
+        return False
+    return bool(min(values) >= -LARGEST_NUMBER and max(values) <= LARGEST_NUMBER)
 
 
 def _twice(content: bytes) -> str | None:

@@ -1,16 +1,26 @@
-"""Command lines are ``key=value`` words; this answers --help before anything heavy is imported."""
+"""Command lines are ``key=value`` words, and end where a command begins: it takes what they say.
+
+This answers --help before anything heavy is imported.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+Given = TypeVar("Given")
 
 
 def word(key: str, value: Any) -> str:
     """``key=value`` as Hydra's grammar reads it back, whatever characters the value has."""
     return f"{key}={_quoted(value)}"
+
+
+def words_of(settings: Mapping[str, Any]) -> list[str]:
+    """Settings, by dotted keys, as the words of a command line for another process."""
+    return [word(key, value) for key, value in settings.items()]
 
 
 def _quoted(value: Any) -> str:
@@ -34,6 +44,38 @@ def with_home_quoted(given: str) -> str:
 def wants_help(words: Sequence[str]) -> bool:
     """Whether the user asks what the command does."""
     return any(word in ("-h", "--help", "help") for word in words)
+
+
+def texts(words: Sequence[str]) -> dict[str, str | None]:
+    """The words ``key=value`` as texts, without quotes or escapes; None of one without ``=``."""
+    values: dict[str, str | None] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        values[key] = value if equals else None
+    return values
+
+
+def command_line(
+    help_text: str | Callable[[], str], read: Callable[[list[str]], Given]
+) -> Callable[[Callable[[Given], int]], Callable[[list[str]], int]]:
+    """Decorate what a command does: it then takes the words of a command line.
+
+    Args:
+        help_text: what is printed where somebody asks for help.
+        read: makes of the words what the decorated function takes.
+    """
+
+    def door(run: Callable[[Given], int]) -> Callable[[list[str]], int]:
+        def main(words: list[str]) -> int:
+            if wants_help(words):
+                print(help_text if isinstance(help_text, str) else help_text())
+                return 0
+            return run(read(words))
+
+        main.__doc__, main.__module__ = run.__doc__, run.__module__
+        return main
+
+    return door
 
 
 SETTINGS_HELP = """\

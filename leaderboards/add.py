@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from core.errors import OK, UserError, command
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 from leaderboards.build import FOLDER, STORE
 
 HELP = """\
@@ -19,12 +21,9 @@ Records of trials stay out: only final and single runs and baselines stand on a 
 example: python -m leaderboards.add runs/records/*.json"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, partial(read, settings=("to",), takes_names=True))
+def main(arguments: Arguments) -> int:
     """Check all records, then copy all of them: one that is refused leaves nothing behind."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    arguments = read(words, settings=("to",), takes_names=True)
     if not arguments.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
     from leaderboards.checks.adding import add

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
+from functools import partial
 from pathlib import Path
 
-from core.errors import OK, UserError, command
+from core.errors import UserError, command
 from core.places import absolute, shown
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 
 FOLDER = Path(__file__).resolve().parent
 COMMITTED = FOLDER / "board.parquet"
@@ -47,12 +48,8 @@ def default_board() -> Path:
     return LOCAL if LOCAL.exists() else COMMITTED
 
 
-def main(words: list[str]) -> int:
+def _build(arguments: Arguments) -> int:
     """Build the board, or compare it with the records."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    arguments = read(words, SETTINGS, flags=("--check",))
     local, only_check = arguments.true("local"), "--check" in arguments.flags
     folders = [absolute(folder) for folder in arguments.settings.get("records", [])]
     for folder in folders:
@@ -78,21 +75,30 @@ def main(words: list[str]) -> int:
     return make(request)
 
 
-def _alone(words: list[str]) -> int:
-    """``main`` in a process of its own, which needs no pandas and ends soon."""
-    if not wants_help(words):
-        import pyarrow as pa
+READ = partial(read, settings=SETTINGS, flags=("--check",))
 
-        # What is made of a task lives until it is written, so that a search for garbage finds none;
-        # and pyarrow's own allocator asks the kernel for more than one pass over a task needs.
-        gc.set_threshold(20_000, 20, 100)
-        pa.set_memory_pool(pa.system_memory_pool())
-        # pyarrow looks for pandas at its first array, to know what a data frame is; loading it
-        # takes longer than adding a record to a board.
-        path, sys.path = sys.path, []
-        pa.array([0])
-        sys.path = path
-    return main(words)
+
+@command_line(HELP, READ)
+def main(arguments: Arguments) -> int:
+    """Build the board, or compare it with the records."""
+    return _build(arguments)
+
+
+@command_line(HELP, READ)
+def _alone(arguments: Arguments) -> int:
+    """``main`` in a process of its own, which needs no pandas and ends soon."""
+    import pyarrow as pa
+
+    # What is made of a task lives until it is written, so that a search for garbage finds none; and
+    # pyarrow's own allocator asks the kernel for more than one pass over a task needs.
+    gc.set_threshold(20_000, 20, 100)
+    pa.set_memory_pool(pa.system_memory_pool())
+    # pyarrow looks for pandas at its first array, to know what a data frame is; loading it takes
+    # longer than adding a record to a board.
+    path, sys.path = sys.path, []
+    pa.array([0])
+    sys.path = path
+    return _build(arguments)
 
 
 if __name__ == "__main__":

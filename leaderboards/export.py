@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from core.errors import OK, UserError, command, nearest
 from core.places import absolute, shown
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 from leaderboards.build import COMMITTED
 
 HELP = """\
@@ -21,12 +23,9 @@ wrote is replaced or removed, whatever else lies there stays.
 example: python -m leaderboards.export site/"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, partial(read, settings=("board",), takes_names=True))
+def main(arguments: Arguments) -> int:
     """Write the site."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    arguments = read(words, settings=("board",), takes_names=True)
     if wrong := next((name for name in arguments.names if "=" in name), ""):
         raise UserError(f"there is no setting '{wrong}': {nearest(wrong, ['board='])}")
     if len(arguments.names) != 1:

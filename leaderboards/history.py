@@ -12,6 +12,7 @@ import io
 import json
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from core.escaping import terminal
 from core.files import ROOT
 from core.places import shown
 from core.processes import module_command
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 
 HELP = """\
 usage: python -m leaderboards.history FROM..TO [folder=PATH] [recompute=last|each|none]
@@ -53,12 +54,9 @@ OWN_COMMANDS = (
 )
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, partial(read, settings=("folder", "recompute"), takes_names=True))
+def main(arguments: Arguments) -> int:
     """Exit code 0 where every commit changed code alone, 4 where one did not."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    arguments = read(words, ("folder", "recompute"), takes_names=True)
     recompute = arguments.one("recompute", "last")
     if len(arguments.names) != 1 or ".." not in arguments.names[0]:
         raise UserError("name a range of commits, such as main..HEAD; --help explains")
@@ -238,7 +236,7 @@ def _blob(commit: str, path: str) -> bytes | None:
     return _git("show", f"{commit}:{path}")
 
 
-def _git(*words: str) -> bytes:
+def _git(*arguments: str) -> bytes:
     """What git says of this checkout.
 
     Raises:
@@ -246,7 +244,7 @@ def _git(*words: str) -> bytes:
     """
     try:
         return subprocess.run(
-            ["git", *words],
+            ["git", *arguments],
             cwd=ROOT,
             capture_output=True,
             check=True,

@@ -7,13 +7,14 @@ carries the hash of what it shows, since other versions of a drawing library dra
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.files import write_atomically
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 from leaderboards.build import COMMITTED
 
 if TYPE_CHECKING:
@@ -32,12 +33,9 @@ leaderboards/board.parquet. A page there that belongs to no task of the board is
   --check   write nothing; exit code 4 if one of them differs from what the board gives"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, partial(read, flags=("--check",)))
+def main(arguments: Arguments) -> int:
     """Write the results, or compare them with the board."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    flags = read(words, settings=(), flags=("--check",)).flags
     from leaderboards.contents import read_board
     from leaderboards.views.abilities.heat_map import is_drawn_in, picture, png
 
@@ -51,7 +49,7 @@ def main(words: list[str]) -> int:
     outdated = differing if is_drawn_in(drawing, heat_map) else [*differing, drawing]
     pages = sorted((ROOT / "docs" / "results").glob("*"))
     strangers = [path for path in pages if path not in wanted]
-    if "--check" in flags and (outdated or strangers):
+    if "--check" in arguments.flags and (outdated or strangers):
         remedy = "write them again with `python -m leaderboards.readme`"
         names = ", ".join(str(path.relative_to(ROOT)) for path in outdated or strangers)
         problem = f"the results in {names} are not those of the committed board"

@@ -7,11 +7,12 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from core.errors import OK, RUN_FAILED, UserError, command
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 from leaderboards.build import FOLDER, default_board
 from leaderboards.hosts import Guard, Hosts
 
@@ -31,12 +32,9 @@ usage: python -m leaderboards.serve [key=value ...]
 Ctrl-C ends it. Nobody else is asked anything."""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, partial(read, settings=("board", "port", "address", "hosts")))
+def main(arguments: Arguments) -> int:
     """Run Streamlit in this process, so that a signal to it ends the app."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    arguments = read(words, settings=("board", "port", "address", "hosts"))
     board = arguments.place("board", default_board())
     from leaderboards.contents import OpenBoard
 

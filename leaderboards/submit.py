@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from core.errors import OK, UserError, command
-from core.words import wants_help
-from leaderboards.arguments import read
+from core.words import command_line
+from leaderboards.arguments import Arguments, read
 
 STATED = {
     "who": "who made the runs: a name",
@@ -31,13 +33,12 @@ what you say. docs/submit.md tells what becomes of it.
 example: python -m leaderboards.submit runs/records/*.json to=leaderboards/submissions/ada …"""
 
 
-def main(words: list[str]) -> int:
+SETTINGS = (*STATED, "to", "source", "weights", "tuning_trials", "store")
+
+
+@command_line(HELP, partial(read, settings=SETTINGS, takes_names=True))
+def main(arguments: Arguments) -> int:
     """Check the records, then write the folder, its statement last."""
-    if wants_help(words):
-        print(HELP)
-        return OK
-    settings = (*STATED, "to", "source", "weights", "tuning_trials", "store")
-    arguments = read(words, settings, takes_names=True)
     if not arguments.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
     missing = [key for key in ("to", *STATED) if key not in arguments.settings]

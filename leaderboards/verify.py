@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.errors import OK, UserError, command
-from core.words import wants_help
+from core.errors import UserError, command
+from core.words import command_line
 from leaderboards.arguments import Arguments, read
 
 HELP = """\
@@ -49,14 +49,27 @@ LEVELS = ("consistent", "re-scored", "re-run")
 SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report", "hours")
 
 
-def main(words: list[str]) -> int:
-    """Exit code 0 when everything that was asked for holds, 4 when something does not."""
-    if wants_help(words):
-        print(HELP)
-        return OK
+def _read(words: Sequence[str]) -> tuple[Arguments, dict[str, str]]:
+    """The settings, and where the data of tasks lie."""
     data_words = [word for word in words if word.startswith("tasks.")]
-    arguments = read([word for word in words if word not in data_words], SETTINGS, (), True)
-    places = _places(data_words)
+    others = [word for word in words if word not in data_words]
+    return read(others, SETTINGS, takes_names=True), _places(data_words)
+
+
+def _places(data_words: Sequence[str]) -> dict[str, str]:
+    """Setting of a task -> where its data lie."""
+    places = {}
+    for key, _, place in (word.partition("=") for word in data_words):
+        if not place:
+            raise UserError(f"{key} has no value: give {key}=PLACE")
+        places[key] = place
+    return places
+
+
+@command_line(HELP, _read)
+def main(parsed: tuple[Arguments, dict[str, str]]) -> int:
+    """Exit code 0 when everything that was asked for holds, 4 when something does not."""
+    arguments, places = parsed
     level = arguments.one("level", "re-run")
     if level not in LEVELS:
         raise UserError(f"level={level} is unknown: {', '.join(LEVELS)}")
@@ -83,16 +96,6 @@ def main(words: list[str]) -> int:
         report=arguments.place("report", "") if "report" in arguments.settings else None,
     )
     return verify(request)
-
-
-def _places(data_words: Sequence[str]) -> dict[str, str]:
-    """Setting of a task -> where its data lie."""
-    places = {}
-    for key, _, place in (word.partition("=") for word in data_words):
-        if not place:
-            raise UserError(f"{key} has no value: give {key}=PLACE")
-        places[key] = place
-    return places
 
 
 def _number(arguments: Arguments, key: str) -> int | None:

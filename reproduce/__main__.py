@@ -45,9 +45,10 @@ def main(words: Sequence[str]) -> int:
         print(pages.get(words[0], usage.HELP))
         return OK
     if words[:1] == ["evidence"]:
+        from bench.config.command_line import read
         from reproduce.planning.command import main as make_evidence
 
-        return make_evidence(words[1:], reproductions())
+        return make_evidence(read(words[1:]), reproductions())
     from reproduce.command import main
 
     return main(words, reproductions())

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from bench.config.command_line import read_with_lists
 from bench.config.groups import taking_part
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
@@ -45,7 +46,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     if name == "same":
         return same.main(rest)
     if name == "untrained":
-        return untrained.main(rest)
+        return untrained.main(read_with_lists(rest))
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     experiment = reproductions[name]

@@ -14,18 +14,15 @@ Example::
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from bench.config.config import compose
 from bench.config.groups import taking_part
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
-from bench.search.plan import make_plan
+from bench.search.plan import plan_sweep
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, UNTRAINED, NoControl, Untrained
 from reproduce.claims.grammar import Records, Runs, any_of, setting
@@ -33,7 +30,7 @@ from reproduce.drawing.plots import Rows, rows_of
 from reproduce.plotting.panels import Picture
 
 Settings = Mapping[str, Any]  # such as {"models.layers": 2, "training.lr": 2e-3}
-Words = tuple[str, ...]
+SEEDS = ("seed", "tasks.data_seed")  # by which runs of one setting differ
 
 
 @dataclass(frozen=True)
@@ -70,14 +67,14 @@ class Sweep(Planned):
 
     adds_seeds: bool = False
 
-    def words(self, preset: str, seeds: int | None) -> list[Words]:
-        """Its command line."""
-        models = {"models": self.models[0] if len(self.models) == 1 else self.models}
+    def planned(self, preset: str, seeds: int | None) -> list[dict[str, Any]]:
+        """Its settings."""
+        models = {"models": self.models[0] if len(self.models) == 1 else list(self.models)}
         settings = self.settings_at(preset, **(models if self.models else {}))
         if seeds is None:
-            return [as_words(settings)]
+            return [settings]
         settings.pop("sweep.seeds", None)
-        return [] if self.adds_seeds else [as_words(settings)]
+        return [] if self.adds_seeds else [settings]
 
 
 @dataclass(frozen=True)
@@ -96,46 +93,32 @@ class OverSeeds(Planned):
     last: int = 0
     own_data: bool = False
 
-    def words(self, preset: str, seeds: int | None) -> list[Words]:
-        """A command line for each model and seed; none where a preset plans no seed."""
+    def planned(self, preset: str, seeds: int | None) -> list[dict[str, Any]]:
+        """The settings of each model and seed; none where a preset plans no seed."""
         count = self.seeds if isinstance(self.seeds, int) else self.seeds[preset]
         if count and seeds:
             count = seeds
-        lines = []
+        runs = []
         for model in self.models:
             settings = self.settings_at(preset, models=model)
             for seed in range(self.first_seed, self.first_seed + count)[-self.last :]:
                 data = {"tasks.data_seed": seed} if self.own_data else {}
-                lines.append(as_words({**settings, "seed": seed, **data}))
-        return lines
+                runs.append({**settings, "seed": seed, **data})
+        return runs
 
 
 @dataclass(frozen=True)
 class Baselines(Planned):
     """The predictors without training of a task."""
 
-    def words(self, preset: str, seeds: int | None) -> list[Words]:
-        """The command line of any model's run of the task."""
-        return [as_words(self.settings_at(preset, models=self.models[0]))]
-
-
-def as_words(settings: Settings) -> Words:
-    """Settings as words of a command line: the one place where they become text."""
-    return tuple(f"{key}={_text(value)}" for key, value in settings.items())
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{_text(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(_text, value))}]"
-    is_bare = isinstance(value, str) and re.fullmatch(r"[\w.]+", value)
-    return str(value) if is_bare else json.dumps(value)
+    def planned(self, preset: str, seeds: int | None) -> list[dict[str, Any]]:
+        """The settings of any model's run of the task."""
+        return [self.settings_at(preset, models=self.models[0])]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What has to be run, as words of the command line without preset, store and number of seeds.
+    """What has to be run, as settings by dotted keys without preset, store and number of seeds.
 
     Attributes:
         runs: for ``bench.train``, each with its seed; the first seeds come first, so that what is
@@ -144,9 +127,29 @@ class Plan:
         sweeps: for ``bench.sweep``.
     """
 
-    runs: tuple[Words, ...] = ()
-    baselines: tuple[Words, ...] = ()
-    sweeps: tuple[Words, ...] = ()
+    runs: tuple[Settings, ...] = ()
+    baselines: tuple[Settings, ...] = ()
+    sweeps: tuple[Settings, ...] = ()
+
+    @property
+    def first(self) -> Settings:
+        """The first of all, whose task is that of the others."""
+        return (self.sweeps or self.runs or self.baselines)[0]
+
+
+def composed(runs: Iterable[Settings]) -> list[Configuration]:
+    """The configuration of each run. A setting is composed once, and the runs of its other seeds
+    are derived."""
+    base_by_setting: dict[str, Configuration] = {}
+    configurations = []
+    for settings in runs:
+        seeds = {key: settings[key] for key in SEEDS if key in settings}
+        setting = {key: value for key, value in settings.items() if key not in seeds}
+        base = base_by_setting.get(name := repr(setting))
+        if base is None:
+            base = base_by_setting[name] = Configuration.of({**setting, **seeds})
+        configurations.append(base.with_(seeds))
+    return configurations
 
 
 Selection = Callable[[Records], list[RunRecord]]
@@ -210,15 +213,15 @@ class Experiment:
 
     def plan(self, preset: str, seeds: int | None) -> Plan:
         """What is run at a preset; ``seeds`` is how many the user wants, if a number was given."""
-        lines: dict[str, list[Words]] = {}
+        settings: dict[str, list[dict[str, Any]]] = {}
         for part in ("runs", "baselines", "sweeps"):
             planned = getattr(self, part)
-            lines[part] = []
+            settings[part] = []
             for entry in planned(preset) if callable(planned) else planned:
                 if not entry.presets or preset in entry.presets:
-                    lines[part] += entry.words(preset, seeds)
-        lines["runs"].sort(key=lambda words: next(int(w[5:]) for w in words if w[:5] == "seed="))
-        return Plan(*(tuple(lines[part]) for part in ("runs", "baselines", "sweeps")))
+                    settings[part] += entry.planned(preset, seeds)
+        settings["runs"].sort(key=lambda run: run["seed"])
+        return Plan(*(tuple(settings[part]) for part in ("runs", "baselines", "sweeps")))
 
     def select(self, records: Records) -> list[RunRecord]:
         """The records that belong to it, sorted by run id."""
@@ -250,9 +253,10 @@ class Experiment:
 def _cost_of(experiment: Experiment, preset: str) -> str:
     with taking_part([]):  # whoever takes part beside the contenders is not of the preset
         plan = experiment.plan(preset, None)
-        count, steps = len(plan.runs), _steps(_different(plan.runs, preset))
-        for words in plan.sweeps:
-            sweep = make_plan([*words, f"preset={preset}"])
+        runs = composed({**settings, "preset": preset} for settings in plan.runs)
+        count, steps = len(runs), _steps(runs)
+        for settings in plan.sweeps:
+            sweep = plan_sweep({**settings, "preset": preset})
             for entry in sweep.entries:
                 count += min(entry.settings, sweep.settings.n_trials) + sweep.settings.finals
             steps |= _steps(entry.configuration for entry in sweep.entries)
@@ -260,12 +264,6 @@ def _cost_of(experiment: Experiment, preset: str) -> str:
         return f"{count:,} runs"
     lengths = " to ".join(f"{number:,}" for number in sorted({min(steps), max(steps)}))
     return f"{count:,} runs of {lengths} steps"
-
-
-def _different(runs: Iterable[Words], preset: str) -> list[Configuration]:
-    """One configuration for all seeds of a setting."""
-    settings = {tuple(word for word in words if not word.startswith("seed=")) for words in runs}
-    return [compose([*words, f"preset={preset}"]) for words in sorted(settings)]
 
 
 def _steps(configurations: Iterable[Configuration]) -> set[int]:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.config.automatic import text_to_fetch
-from bench.config.config import compose, parse
-from bench.config.network import is_offline, settings_of_task
+from bench.config.command_line import shown
+from bench.config.network import is_offline, task_settings
+from bench.config.settings import Configuration
 from bench.records.identity import one_of_each
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store, record_path
 from bench.runs.obtain import obtain_baselines
 from bench.runs.shelf import Shelf
-from bench.search.plan import make_plan, warn_of_warmup
+from bench.search.plan import plan_sweep, warn_of_warmup
 from core.errors import UserError
 from core.files import ROOT
-from core.places import shown
+from core.places import shown as shown_place
 from reproduce.claims.controls import is_twin, without_twins
 from reproduce.claims.presets import refuse_mixtures
-from reproduce.experiment import Experiment, Plan
+from reproduce.experiment import Experiment, Plan, composed
 from reproduce.planned import PlannedRun, missing, planned
 from reproduce.request import Request
-
-if TYPE_CHECKING:
-    from bench.config.settings import Configuration
 
 # What a run is called where runs are counted, by its role.
 KINDS = {
@@ -44,16 +42,18 @@ def has_no_text(request: Request, experiment: Experiment) -> bool:
     """Whether a figure of committed records reads text that no word says the place of: then the
     runs cannot be looked up by the hash of their text, and there is nothing to be made."""
     plan = request.plan(experiment)
-    first = next(iter((*plan.sweeps, *plan.runs, *plan.baselines)))
-    task = settings_of_task(first)
+    first = plan.first
+    task = task_settings(first)
     if task is None or not text_to_fetch(task):
         return False
     if not request.asks_for_committed or not committed_folders(request, plan):
         return False
-    is_named = any(parse([word])[0].key_or_group == "tasks.corpus" for word in first)
-    if not is_named:
+    if "tasks.corpus" not in first:
         return True
-    return is_offline(make_plan(first).entries[0].configuration if plan.sweeps else compose(first))
+    is_sweep = bool(plan.sweeps)
+    return is_offline(
+        plan_sweep(first).entries[0].configuration if is_sweep else Configuration.of(first)
+    )
 
 
 def existing(request: Request, experiment: Experiment, folder: Path) -> list[RunRecord]:
@@ -70,26 +70,26 @@ def belonging(
     records: Iterable[RunRecord], preset: str, experiment: Experiment, folder: Path
 ) -> list[RunRecord]:
     """Those of a folder's records that a figure is made of at a preset, twins included."""
-    here = [r for r in records if r.preset == preset and r.role != "trial"]
-    found = experiment.select(one_of_each(without_twins(here)))
+    of_preset = [r for r in records if r.preset == preset and r.role != "trial"]
+    selected = experiment.select(one_of_each(without_twins(of_preset)))
     plan = experiment.plan(preset, None)
-    trained = any(record.role != "baseline" for record in found)
-    if not found or ((plan.runs or plan.sweeps) and not trained):
+    trained = any(record.role != "baseline" for record in selected)
+    if not selected or ((plan.runs or plan.sweeps) and not trained):
         raise UserError(
             f"no run below {folder} belongs to this figure at preset {preset}: leave records=… "
             "out to make the runs"
         )
-    refuse_two_settings(found, experiment.variant_of)
-    for record in found:
+    refuse_two_settings(selected, experiment.variant_of)
+    for record in selected:
         experiment.check(record.config)
-    return [*found, *experiment.control.twins(found, one_of_each(filter(is_twin, here)))]
+    return [*selected, *experiment.control.twins(selected, one_of_each(filter(is_twin, of_preset)))]
 
 
 def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
     """Every run that the plan names, and the twins of its controls: served, or made. The controls
     of a sweep follow it at once, so that its claims can be judged while the next one trains."""
     from bench.search.batch import make_all
-    from bench.sweep import run_sweep
+    from bench.sweep import records_of
     from core.progress import progress
 
     plan = request.plan(experiment)
@@ -99,20 +99,20 @@ def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
     with progress() as show:
 
         def take(runs: Sequence[Configuration], controls: Sequence[Configuration]) -> None:
-            made = make_all(runs, show, controls) if runs or controls else []
-            records.update((r.run_id, r) for r in without_twins(made))
-            twins.update((r.run_id, r) for r in made if is_twin(r))
+            new_records = make_all(runs, show, controls) if runs or controls else []
+            records.update((r.run_id, r) for r in without_twins(new_records))
+            twins.update((r.run_id, r) for r in new_records if is_twin(r))
 
-        for words in plan.sweeps:
-            records |= {r.run_id: r for r in run_sweep(words, show)}
-            take((), experiment.control.configurations((), (words,)))
-        take(configurations, experiment.control.configurations(plan.runs, ()))
-        for words in plan.baselines:
-            found = obtain_baselines(compose(words), show)
-            records |= {record.run_id: record for record in found}
+        for sweep in map(plan_sweep, plan.sweeps):
+            records |= {r.run_id: r for r in records_of(sweep, show)}
+            take((), experiment.control.twins_of((), (sweep,)))
+        take(configurations, experiment.control.twins_of(configurations, ()))
+        for settings in plan.baselines:
+            predictors = obtain_baselines(Configuration.of(settings), show)
+            records |= {record.run_id: record for record in predictors}
     runs = _with_committed(request, experiment, one_of_each(records.values()))
-    mine = experiment.control.twins(runs, one_of_each(twins.values()))
-    return list({record.run_id: record for record in [*runs, *mine]}.values())
+    own_twins = experiment.control.twins(runs, one_of_each(twins.values()))
+    return list({record.run_id: record for record in [*runs, *own_twins]}.values())
 
 
 def _with_committed(
@@ -145,27 +145,30 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
     plan = request.plan(experiment)
     configurations = _single_runs(experiment, plan)
     shelf = _shelf(request, plan)
-    found = {}
-    for name, words in zip(sweep_names(plan.sweeps), plan.sweeps, strict=True):
-        own = missing(planned(Plan(sweeps=(words,)), shelf, experiment.control))
-        if request.device_like or any(run.role != "baseline" for run in own):
-            found[name] = replace(make_plan(words), device_like=request.device_like)
+    plans = {}
+    sweeps = [plan_sweep(settings) for settings in plan.sweeps]
+    of_sweeps = zip(sweep_names(plan.sweeps), plan.sweeps, sweeps, strict=True)
+    for name, settings, sweep in of_sweeps:
+        pending = missing(planned(Plan(sweeps=(settings,)), shelf, experiment.control))
+        if request.device_like or any(run.role != "baseline" for run in pending):
+            plans[name] = replace(sweep, device_like=request.device_like)
         else:
             print(f"{name}: all that is trained here has a record")
-    foretell(found)
+    foretell(plans)
     if configurations:
         print_run_count(configurations)
-    if controls := experiment.control.configurations(plan.runs, plan.sweeps):
+    if controls := experiment.control.twins_of(configurations, sweeps):
         print(f"and {len(controls)} controls: the same before their training")
-    if request.device_like is not None and not found:
+    if request.device_like is not None and not plans:
         print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
     print(_left(request, planned(plan, shelf, experiment.control)))
 
 
-def sweep_names(sweeps: Sequence[Sequence[str]]) -> list[str]:
+def sweep_names(sweeps: Sequence[Mapping[str, Any]]) -> list[str]:
     """What each is called: its task, and what not all have, for several may share a task."""
-    shared = set.intersection(*map(set, sweeps)) if sweeps else set()
-    return [" ".join(w for w in s if w.startswith("tasks") or w not in shared) for s in sweeps]
+    written = [[shown(key, value) for key, value in settings.items()] for settings in sweeps]
+    shared = set.intersection(*map(set, written)) if written else set()
+    return [" ".join(w for w in s if w.startswith("tasks") or w not in shared) for s in written]
 
 
 def _shelf(request: Request, plan: Plan) -> Shelf:
@@ -176,8 +179,7 @@ def _shelf(request: Request, plan: Plan) -> Shelf:
 
 def committed_folders(request: Request, plan: Plan) -> list[Path]:
     """Where committed records of the tasks of a plan lie."""
-    tasks = {make_plan(words).entries[0].configuration.task for words in plan.sweeps}
-    tasks |= {compose(words).task for words in (*plan.runs, *plan.baselines)}
+    tasks = {settings["tasks"] for settings in (*plan.sweeps, *plan.runs, *plan.baselines)}
     folders = (COMMITTED / task / request.view.preset for task in sorted(tasks))
     return [folder for folder in folders if folder.is_dir()]
 
@@ -185,26 +187,27 @@ def committed_folders(request: Request, plan: Plan) -> list[Path]:
 def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     """How much of a plan has no record yet, as a sentence. A model that was searched already needs
     its final runs alone; one that was not, its trials as well."""
-    where = (
-        f"of the project or below {shown(request.store)}" if request.committed else "of your own"
-    )
+    place = shown_place(request.store)
+    where = f"of the project or below {place}" if request.committed else "of your own"
     if not (new := missing(runs)):
-        said = f"every run that this figure needs has a record {where}: nothing would be run"
-        return said + (" (committed=false runs it here)" if request.committed else "")
+        sentence = f"every run that this figure needs has a record {where}: nothing would be run"
+        return sentence + (" (committed=false runs it here)" if request.committed else "")
     kinds = Counter(KINDS[run.role] for run in new)
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
-    said = f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
+    sentence = (
+        f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
+    )
     if request.guests:  # which take part in no plan of evidence
-        return said
+        return sentence
     plan = f"python -m reproduce evidence preset={request.view.preset} dry_run=true"
-    return f"{said}. What these alone take: {plan}"
+    return f"{sentence}. What these alone take: {plan}"
 
 
 def _single_runs(experiment: Experiment, plan: Plan) -> list[Configuration]:
-    configurations = [compose(words) for words in plan.runs]
+    configurations = composed(plan.runs)
     for configuration in configurations:
         experiment.check(configuration.resolved())
-    swept = [entry.configuration for w in plan.sweeps for entry in make_plan(w).entries]
+    swept = [entry.configuration for s in plan.sweeps for entry in plan_sweep(s).entries]
     warn_of_warmup([*configurations, *swept])
     return configurations
 

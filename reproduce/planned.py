@@ -8,14 +8,13 @@ from typing import Any
 
 from bench.config.config import training_configuration
 from bench.config.samplers import tried
-from bench.config.seeded import compose_seeded
 from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord
 from bench.runs.shelf import Shelf, training_key
-from bench.search.plan import Entry, make_plan
+from bench.search.plan import Entry, plan_sweep
 from bench.search.published import covers
 from reproduce.claims.controls import NoControl, Untrained
-from reproduce.experiment import Plan
+from reproduce.experiment import Plan, composed
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +39,20 @@ class PlannedRun:
 
 
 def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[PlannedRun]:
-    """Every run of a plan with complete words: single runs, trials and final runs of its sweeps,
+    """Every run of a plan with all settings: single runs, trials and final runs of its sweeps,
     their twins for the control, and one for the predictors without training of each task."""
-    found = [_single(configuration, shelf) for configuration in map(compose_seeded, plan.runs)]
-    for twin in control.configurations(plan.runs, plan.sweeps):
-        found.append(_single(twin, shelf, "control"))
-    without = [compose_seeded(words) for words in plan.baselines]
-    for words in plan.sweeps:
-        entries = make_plan(words).entries
-        without.append(entries[0].configuration)
-        for entry in entries:
-            found += _searched(entry, shelf)
-    found += [_predictors(configuration, shelf) for configuration in without]
-    return list({run.key: run for run in found}.values())
+    configurations = composed(plan.runs)
+    sweeps = [plan_sweep(settings) for settings in plan.sweeps]
+    runs = [_single(configuration, shelf) for configuration in configurations]
+    for twin in control.twins_of(configurations, sweeps):
+        runs.append(_single(twin, shelf, "control"))
+    without = [Configuration.of(settings) for settings in plan.baselines]
+    for sweep in sweeps:
+        without.append(sweep.entries[0].configuration)
+        for entry in sweep.entries:
+            runs += _searched(entry, shelf)
+    runs += [_predictors(configuration, shelf) for configuration in without]
+    return list({run.key: run for run in runs}.values())
 
 
 def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
@@ -61,16 +61,16 @@ def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 
 
 def _single(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
-    own = training_key(configuration.resolved(), configuration.seed)
+    key = f"{configuration.seed} {configuration.setting}"
     trained = training_configuration(configuration)
-    training = own
+    training = key
     if trained is not configuration:
-        training = training_key(trained.resolved(), configuration.seed)
+        training = f"{configuration.seed} {trained.setting}"
     names = shelf.identities(configuration)
     return PlannedRun(
         configuration,
         role,
-        f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{own}",
+        f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{key}",
         training,
         names,
         shelf.find(names, configuration.seed, trial=role == "trial"),
@@ -100,7 +100,7 @@ def _searched(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
     yield from trials
     for final in configuration.final_runs():
         # The first final run has the weights of a trial.
-        key = f"final {final.seed} of {' '.join(entry.words)} {dict(entry.space)}"
+        key = f"final {final.seed} of {configuration.overrides} {dict(entry.space)}"
         training = trials[0].training if final.seed == configuration.seed else key
         yield PlannedRun(final, "final", key, training)
 

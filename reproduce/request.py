@@ -6,33 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.config.automatic import names_a_sample, text_to_fetch
-from bench.config.config import SINGULAR, compose, parse
+from bench.config.command_line import read_with_lists, shown
 from bench.config.groups import choices
-from bench.config.network import settings_of_task, with_text
-from bench.config.seeded import compose_seeded
+from bench.config.network import task_settings, with_available_text
+from bench.config.settings import Configuration
+from bench.config.tree import SINGULAR
 from bench.search.plan import (
     MAKING,
     SHORT_NAMES,
     checked_device_like,
     guests_in,
-    in_full,
-    list_models,
-    make_plan,
+    plan_sweep,
     some_model,
 )
 from core.errors import UserError, nearest
 from core.places import absolute, is_path
 from core.privacy import told_word
-from core.words import word as quoted_word
 from reproduce.drawing.frame import View
 from reproduce.experiment import Experiment, Plan
 from reproduce.plotting.models import look
-
-if TYPE_CHECKING:
-    from bench.config.settings import Configuration
 
 CHOSEN_BY_THE_FIGURE = ("tasks", "models", "seed", "sweep.models", "sweep.seeds")
 # How runs are made, which changes no result: two such views would be one.
@@ -60,11 +55,17 @@ OWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Request:
-    """The words of the command line, read; ``passed_on`` are those for every run, ``guests`` the
-    models beside those that the figure compares."""
+    """What a command line asks for.
+
+    Attributes:
+        passed_on: the settings of every run.
+        typed: each of them as it was written, by its key; a sentence or a name of it says so.
+        guests: the models beside those that the figure compares.
+    """
 
     view: View
-    passed_on: tuple[str, ...]
+    passed_on: Mapping[str, Any]
+    typed: Mapping[str, str]
     store: Path
     seeds: int | None
     strict: bool
@@ -78,118 +79,136 @@ class Request:
     def read(cls, words: Sequence[str], name: str, experiment: Experiment) -> Request:
         """The request of these words for the figure of this name. A word that nothing here
         understands, or that contradicts another one, raises UserError."""
-        words = [list_models(word) for word in words]
-        preset = next((w for w in reversed(words) if w.startswith("preset=")), "preset=smoke")
-        task = task_keys(experiment, preset)
-        own, given = dict(OWN), dict[str, str]()  # of a key that is given twice the last counts
-        beside: dict[str, tuple[str, ...]] = {}  # the word -> its guests
-        for said, override in zip(words, parse(words), strict=True):
-            key, word = override.key_or_group, said
-            if key in task and key not in own:  # corpus=local is short for tasks.corpus=local
-                key, word = f"tasks.{key}", f"tasks.{word}"
-            if key == "models" and (found := guests_in(override.value())):
+        typed = {word.partition("=")[0]: word for word in words}
+        return cls.of(read_with_lists(words), name, experiment, typed)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Mapping[str, Any],
+        name: str,
+        experiment: Experiment,
+        typed: Mapping[str, str] | None = None,
+    ) -> Request:
+        """The request of these settings, by keys of a command line, for the figure of this name.
+
+        Args:
+            typed: how a command line has them.
+
+        Raises:
+            UserError: a setting that nothing here understands, or that contradicts another one.
+        """
+        preset = settings.get("preset", OWN["preset"])
+        is_place_by_key = task_keys(experiment, preset)
+        values, passed_on, word_by_key = dict(OWN), dict[str, Any](), dict[str, str]()
+        guests: list[str] = []
+        guests_typed: list[str] = []
+        for key, value in settings.items():
+            word = (typed or {}).get(key) or shown(key, value)
+            if key == "models" and (guests := guests_in(value)):
                 # Of a file without its folder: a view is the same wherever it lies.
-                beside = {told_word(word): tuple(found)}
+                guests_typed = [told_word(word)]
                 continue
-            _refuse_of_the_figure(said, key, name, experiment)
-            if key.removeprefix("tasks.") in TEXTS:
-                _check_text(said, override.value())
-            if key in own:
-                own[key] = override.value()
+            whole = key
+            if key in is_place_by_key and key not in values:
+                whole = f"tasks.{key}"  # corpus=local is short for tasks.corpus=local
+            _refuse_of_the_figure(word, whole, name, experiment)
+            if whole.removeprefix("tasks.") in TEXTS:
+                _check_text(word, value)
+            if key in values:
+                values[key] = value
             else:
-                given[f"sweep.{key}" if key in SHORT_NAMES else key] = word
-        passed_on = tuple(sorted(given.values()))
-        places = {f"tasks.{key}" for key, is_place in task.items() if is_place}
-        changes = (
+                in_full = f"sweep.{whole}" if whole in SHORT_NAMES else whole
+                passed_on[in_full] = value
+                word_by_key[in_full] = word if whole == key else f"tasks.{word}"
+        places = {f"tasks.{key}" for key, is_place in is_place_by_key.items() if is_place}
+        changes = [
             word
-            for key, word in given.items()
-            if key not in {*EXECUTION, *places} and not _says_whence(word, experiment, preset)
-        )
-        _check_values(own, passed_on)
+            for key, word in word_by_key.items()
+            if key not in {*EXECUTION, *places}
+            and not _says_whence(key, passed_on[key], experiment, preset)
+        ]
+        _check_values(values, sorted(word_by_key.values()))
         return cls(
-            view=View(own["preset"], tuple(sorted([*changes, *beside]))),
-            passed_on=passed_on,
-            store=absolute(str(own["store"])),
-            seeds=own["seeds"],
-            strict=own["strict"],
-            records=None if own["records"] is None else absolute(str(own["records"])),
-            dry_run=own["dry_run"],
-            committed=own["committed"],
-            guests=next(iter(beside.values()), ()),
-            device_like=checked_device_like(own["device_like"], own["dry_run"]),
+            view=View(values["preset"], tuple(sorted([*changes, *guests_typed]))),
+            passed_on=dict(sorted(passed_on.items())),
+            typed=word_by_key,
+            store=absolute(str(values["store"])),
+            seeds=values["seeds"],
+            strict=values["strict"],
+            records=None if values["records"] is None else absolute(str(values["records"])),
+            dry_run=values["dry_run"],
+            committed=values["committed"],
+            guests=tuple(guests),
+            device_like=checked_device_like(values["device_like"], values["dry_run"]),
         )
 
     @property
     def asks_for_committed(self) -> bool:
         """Whether it asks for a figure as it is committed, and names no place of text."""
-        keys = {override.key_or_group for override in parse(self.passed_on)}
         as_committed = self.committed and not self.guests and not self.view.overrides
-        elsewhere = self.seeds is not None or self.dry_run
-        return as_committed and not elsewhere and not any(f"tasks.{key}" in keys for key in TEXTS)
+        makes_others = self.seeds is not None or self.dry_run
+        has_text = any(f"tasks.{key}" in self.passed_on for key in TEXTS)
+        return as_committed and not makes_others and not has_text
 
     def with_text(self, experiment: Experiment) -> Request:
-        """With the words for text of the network, where a preset takes what can be had."""
-        plan = self.plan(experiment)
-        first = next(iter((*plan.sweeps, *plan.runs, *plan.baselines)))
-        more = tuple(with_text(first)[len(first) :])
-        view = View(self.view.preset, tuple(sorted((*self.view.overrides, *more))))
-        return replace(self, view=view, passed_on=(*self.passed_on, *more))
+        """With the settings for text of the network, where a preset takes what can be had."""
+        first = self.plan(experiment).first
+        more = {k: v for k, v in with_available_text(first).items() if k not in first}
+        overrides = (*self.view.overrides, *(shown(key, value) for key, value in more.items()))
+        view = View(self.view.preset, tuple(sorted(overrides)))
+        return replace(self, view=view, passed_on={**self.passed_on, **more})
 
     def plan(self, experiment: Experiment) -> Plan:
-        """The reproduction's plan with complete command lines."""
+        """The experiment's plan with all settings."""
         plan = experiment.plan(self.view.preset, self.seeds)
-        preset, store = f"preset={self.view.preset}", quoted_word("store", str(self.store))
-        self._check_keys(plan, preset)
-        served = f"committed={str(self.committed).lower()}"
-        single = [in_full(word, MAKING) for word in self.passed_on]
-        seeds = [] if self.seeds is None else [f"sweep.seeds={self.seeds}"]
-        made = Plan(
-            runs=tuple((*words, preset, store, served, *single) for words in plan.runs),
-            baselines=tuple((*words, preset, store, served, *single) for words in plan.baselines),
-            sweeps=tuple(
-                (*words, *seeds, preset, store, served, *self.passed_on) for words in plan.sweeps
-            ),
+        self._check_keys(plan)
+        places = {"store": str(self.store), "committed": self.committed}
+        for_all = {"preset": self.view.preset, **places, **self.passed_on}
+        seeds = {} if self.seeds is None else {"sweep.seeds": self.seeds}
+        complete = Plan(
+            runs=tuple({**settings, **for_all} for settings in plan.runs),
+            baselines=tuple({**settings, **for_all} for settings in plan.baselines),
+            sweeps=tuple({**settings, **seeds, **for_all} for settings in plan.sweeps),
         )
         if self.guests:
-            self._check_guests(made)
-        return made
+            self._check_guests(complete)
+        return complete
 
     def _check_guests(self, plan: Plan) -> None:
         """Refuse guests of a figure without contenders, or without the sizes that it varies."""
-        seats = [
-            (w, e)
-            for words in plan.sweeps
-            for e in make_plan(words).entries
-            if e.guest
-            for w in words
-        ]
+        seats = []
+        for settings in plan.sweeps:
+            varied = [key for key in settings if key.startswith("models.")]
+            guests = [entry for entry in plan_sweep(settings).entries if entry.guest]
+            seats += [(entry.configuration, varied) for entry in guests]
         if not seats:
             raise UserError(
                 f"models=+{self.guests[0]} cannot take part: this figure compares models that it "
                 "names itself; python -m bench.sweep tasks=TASK models=+MODEL compares any"
             )
-        for given, entry in seats:
-            if given.startswith("models.") and given not in entry.words:
-                name = entry.configuration.label
-                raise UserError(
-                    f"{name} cannot take part: this figure compares models by "
-                    f"{given.partition('=')[0]}, which its constructor does not take"
-                )
+        for configuration, varied in seats:
+            for key in varied:
+                if key not in configuration.overrides:
+                    raise UserError(
+                        f"{configuration.label} cannot take part: this figure compares models by "
+                        f"{key}, which its constructor does not take"
+                    )
 
-    def _check_keys(self, plan: Plan, preset: str) -> None:
-        """Refuse a word that no run of the plan understands, by the nearest that one does."""
-        known = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
-        known |= {"committed", *MAKING, *(f"sweep.{name}" for name in MAKING)}
-        known |= set(SHORT_NAMES if plan.sweeps else ())
+    def _check_keys(self, plan: Plan) -> None:
+        """Refuse a setting that no run of the plan understands, by the nearest that one does."""
+        keys = {"device", "tracking", "dry_run", "preset", "records", "seeds", "store", "strict"}
+        keys |= {"committed", *MAKING, *(f"sweep.{name}" for name in MAKING)}
+        keys |= set(SHORT_NAMES if plan.sweeps else ())
         sections = ("tasks", "models", "training", *(("sweep",) if plan.sweeps else ()))
-        for configuration in _examples(plan, preset):
+        for configuration in _examples(plan, self.view.preset):
             look(configuration.model)  # a card that cannot be drawn is refused before the runs
             for section in sections:
-                known |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
-        for word in self.passed_on:
-            key = parse([word])[0].key_or_group
-            if key not in known and ".".join(key.split(".")[:2]) not in known:
-                raise UserError(f"there is no setting '{key}' here: {_closest(key, known)}")
+                keys |= {f"{section}.{key}" for key in dict(getattr(configuration, section))}
+        for whole in self.passed_on:
+            key = self.typed.get(whole, whole).partition("=")[0]
+            if key not in keys and ".".join(key.split(".")[:2]) not in keys:
+                raise UserError(f"there is no setting '{key}' here: {_closest(key, keys)}")
 
 
 def _refuse_of_the_figure(word: str, key: str, name: str, experiment: Experiment) -> None:
@@ -203,16 +222,14 @@ def _refuse_of_the_figure(word: str, key: str, name: str, experiment: Experiment
         raise UserError(f"{refusal}: {about}")
 
 
-def _says_whence(word: str, experiment: Experiment, preset: str) -> bool:
-    """Whether a word names known text for a preset that leaves its text to the machine: it says
+def _says_whence(key: str, value: Any, experiment: Experiment, preset: str) -> bool:
+    """Whether a setting names known text for a preset that leaves its text to the machine: it says
     where text is from, and changes no setting."""
-    if preset.removeprefix("preset=") not in choices("preset"):
+    if preset not in choices("preset"):
         return False
-    plan = experiment.plan(preset.removeprefix("preset="), None)
-    task = settings_of_task([*(plan.sweeps or plan.runs or plan.baselines)[0], preset])
-    (override,) = parse([word])
-    key = override.key_or_group.removeprefix("tasks.")
-    return bool(task and text_to_fetch(task) and names_a_sample(task, key, override.value()))
+    task = task_settings({**experiment.plan(preset, None).first, "preset": preset})
+    name = key.removeprefix("tasks.")
+    return bool(task and text_to_fetch(task) and names_a_sample(task, name, value))
 
 
 def _check_text(word: str, path: Any) -> None:
@@ -221,48 +238,50 @@ def _check_text(word: str, path: Any) -> None:
         raise UserError(f"'{word}': there is no file or folder {path}: check the path")
 
 
-def _check_values(own: Mapping[str, Any], passed_on: Sequence[str]) -> None:
+def _check_values(values: Mapping[str, Any], words: Sequence[str]) -> None:
     """Refuse what the command's own words cannot be, alone or together."""
-    if own["preset"] not in choices("preset"):
-        hint = nearest(str(own["preset"]), choices("preset"))
-        raise UserError(f"there is no preset '{own['preset']}': {hint}")
-    seeds = own["seeds"]
+    if values["preset"] not in choices("preset"):
+        hint = nearest(str(values["preset"]), choices("preset"))
+        raise UserError(f"there is no preset '{values['preset']}': {hint}")
+    seeds = values["seeds"]
     if seeds is not None and type(seeds) is not int:  # true is none
         raise UserError(f"seeds={seeds} is not a number of seeds, such as seeds=5")
     if seeds is not None and seeds < 1:
         raise UserError(f"seeds={seeds}: at least one seed is needed")
     for key in ("strict", "dry_run", "committed"):
-        if not isinstance(own[key], bool):
-            raise UserError(f"{key}={own[key]} is neither true nor false")
-    if own["records"] is not None and (passed_on or seeds or own["dry_run"]):
-        about = [*passed_on, f"seeds={seeds}" if seeds else "dry_run=true"][0]
+        if not isinstance(values[key], bool):
+            raise UserError(f"{key}={values[key]} is neither true nor false")
+    if values["records"] is not None and (words or seeds or values["dry_run"]):
+        about = [*words, f"seeds={seeds}" if seeds else "dry_run=true"][0]
         raise UserError(f"'{about}' is about runs, but records=… runs nothing: leave one out")
 
 
 def task_keys(experiment: Experiment, preset: str) -> dict[str, bool]:
     """Settings of the task that the first run of the plan has, and whether they name a place on
     this machine; none where the preset is unknown, which is refused later."""
-    if preset.removeprefix("preset=") not in choices("preset"):
+    if preset not in choices("preset"):
         return {}
-    plan = experiment.plan(preset.removeprefix("preset="), None)
-    first_words = (plan.sweeps or plan.runs or plan.baselines)[0]
-    of_task = [word for word in first_words if word.startswith(("tasks=", "tasks."))]
-    first = compose_seeded([f"models={some_model(of_task)}", *of_task, preset])
-    return {key: key in first.locations for key in first.tasks if key != "_target_"}
+    first = experiment.plan(preset, None).first
+    of_task = {k: v for k, v in first.items() if k.partition(".")[0] == "tasks"}
+    configuration = Configuration.of({"models": some_model(of_task), **of_task, "preset": preset})
+    places = configuration.locations
+    return {key: key in places for key in configuration.tasks if key != "_target_"}
 
 
 def _examples(plan: Plan, preset: str) -> list[Configuration]:
-    """The configurations of the first words of each sort: sweeps, runs, predictors."""
-    sweeps = [make_plan([*words, preset]) for words in plan.sweeps[:1]]
-    single = [compose([*words, preset]) for words in plan.runs[:1] + plan.baselines[:1]]
+    """The configurations of the first settings of each sort: sweeps, runs, predictors."""
+    of_preset = {"preset": preset}
+    sweeps = [plan_sweep({**settings, **of_preset}) for settings in plan.sweeps[:1]]
+    first_settings = (*plan.runs[:1], *plan.baselines[:1])
+    single = [Configuration.of({**settings, **of_preset}) for settings in first_settings]
     return [*(entry.configuration for sweep in sweeps for entry in sweep.entries), *single]
 
 
-def _closest(key: str, known: Collection[str]) -> str:
+def _closest(key: str, keys: Collection[str]) -> str:
     """A clause with one key, however far: all of them would be a screen full."""
     if key in SINGULAR.values():
-        plural = next(name for name, one in SINGULAR.items() if one == key)
+        plural = next(name for name, singular in SINGULAR.items() if singular == key)
         return f"it is written {plural}="
-    same = sorted(name for name in known if name.rpartition(".")[2] == key)
-    usable = sorted(set(known) - set(CHOSEN_BY_THE_FIGURE))
+    same = sorted(name for name in keys if name.rpartition(".")[2] == key)
+    usable = sorted(set(keys) - set(CHOSEN_BY_THE_FIGURE))
     return f"the nearest is '{(same or get_close_matches(key, usable, n=1, cutoff=0))[0]}'"

@@ -6,36 +6,38 @@ command, so that its row, too, stands beside networks that have learned nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from bench.config.network import with_text
+from bench.config.network import with_available_text
+from bench.search.plan import plan_sweep
 from core.errors import OK, RUN_FAILED, UserError
 from core.places import shown
 from reproduce.claims.controls import UNTRAINED
 
 
-def main(words: Sequence[str]) -> int:
-    """Make the twin of every final run of the sweep that ``words`` describe, or find it in the
-    store. Exit code 1 when one failed.
+def main(settings: Mapping[str, Any]) -> int:
+    """Make the twin of every final run of a sweep, or find it in the store. Exit code 1 when one
+    failed.
 
     Raises:
-        UserError: words that are no sweep, or a task that the engine trains nothing for.
+        UserError: settings that are no sweep, or a task that the engine trains nothing for.
     """
     from bench.records.store import record_path
     from bench.search.batch import make_all
     from core.progress import progress
 
-    twins = UNTRAINED.configurations((), (with_text(list(words)),))
+    twins = UNTRAINED.twins_of((), (plan_sweep(with_available_text(settings)),))
     if not twins:
         raise UserError(
             "no network of this task is trained by the engine, so that none has an untrained twin: "
             "give the words of a sweep of another one, such as tasks=regbench models=gpt2"
         )
     with progress() as show:
-        made = make_all([], show, twins)
-    for record in sorted(made, key=lambda one: (one.model, one.seed)):
+        records = make_all([], show, twins)
+    for record in sorted(records, key=lambda made: (made.model, made.seed)):
         value = record.headline.value
         score = record.outcome if value is None else f"{value:.4f}"
         path = shown(record_path(record, twins[0].store))
         print(f"{record.label}, seed {record.seed}: {score}  {path}")
-    return OK if all(record.outcome == "ok" for record in made) else RUN_FAILED
+    return OK if all(record.outcome == "ok" for record in records) else RUN_FAILED

@@ -75,14 +75,14 @@ def _use_sample(task: dict[str, Any], sample: Mapping[str, Any]) -> None:
         task[place] = address
 
 
-def words_for(task: Mapping[str, Any], given: Mapping[str, Any], reach: Reach) -> list[str]:
-    """The words that settle each ``auto`` by what is read over the network, if that comes first;
-    where it is out of reach, one line on stderr names what is taken in its place.
+def settings_for(task: Mapping[str, Any], given: Mapping[str, Any], reach: Reach) -> dict[str, Any]:
+    """The settings, by dotted keys, that settle each ``auto`` by what is read over the network, if
+    that comes first; where it is out of reach, one line on stderr names what is taken instead.
 
     Args:
         given: dotted keys of the command line, whose values win.
     """
-    words: list[str] = []
+    settled: dict[str, Any] = {}
     for key, values in _open(task):
         missed = ""
         for value, needs in values.items():
@@ -94,12 +94,13 @@ def words_for(task: Mapping[str, Any], given: Mapping[str, Any], reach: Reach) -
                     print(f"note: {missed} is out of reach: tasks.{key}={value}", file=sys.stderr)
                 break
             if _kept(needs, task) or reach(address):
-                more = {k: v for k, v in needs.get("with", {}).items() if k in task}
-                own = {k: v for k, v in more.items() if f"tasks.{k}" not in given}
-                words += [f"tasks.{name}={v}" for name, v in {key: value, **own}.items()]
+                settled[f"tasks.{key}"] = value
+                for name, other in needs.get("with", {}).items():
+                    if name in task and f"tasks.{name}" not in given:
+                        settled[f"tasks.{name}"] = other
                 break
             missed = address
-    return words
+    return settled
 
 
 def _open(task: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Needs]]]:

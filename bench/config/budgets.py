@@ -1,22 +1,22 @@
-"""Words that ask for the size of a model in place of its width: ``models.parameters=100_000``."""
+"""Settings that ask for a model's size in place of its width: ``models.parameters=100_000``."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from bench.config.settings import Configuration
+from bench.config.command_line import shown
 from core.errors import UserError
 
 BUDGETS = {
-    "parameters": "parameters",
-    "state_bytes": "bytes of state at the longest length of the task",
+    "models.parameters": "parameters",
+    "models.state_bytes": "bytes of state at the longest length of the task",
 }
 STATE_BYTES = "models.state_bytes"
 STATE = "models.state"  # short for it, where no model has a setting of that name
+WIDTH = "models.width"
 TOLERANCE = 0.05  # of what was asked: heads allow few widths at small budgets
-_NUMBER = re.compile(r"[0-9][0-9_]*")
 LARGEST = 10**12
 
 
@@ -27,59 +27,57 @@ class Asked:
     Attributes:
         key: one of ``BUDGETS``.
         amount: parameters, or bytes.
-        word: as it was given.
     """
 
     key: str
     amount: int
-    word: str
+
+    @property
+    def word(self) -> str:
+        """As a command line has it."""
+        return f"{self.key}={self.amount:_}"
 
 
-def is_budget(key: str) -> bool:
-    """Whether a setting such as "models.parameters" asks for a size."""
-    return key.startswith("models.") and key.removeprefix("models.") in BUDGETS
-
-
-def split(words: Sequence[str]) -> tuple[Asked | None, list[str]]:
-    """The budget that some words ask for, and the others.
+def split(settings: Mapping[str, Any]) -> tuple[Asked | None, dict[str, Any]]:
+    """The budget that some settings ask for, and the others.
 
     Raises:
         UserError: two budgets, a width beside one, or what is no number.
     """
-    budgets: dict[str, str] = {}  # the last of a key counts
-    others = []
-    for word in words:
-        key = word.partition("=")[0]
-        if is_budget(key):
-            budgets[key] = word
-        else:
-            others.append(word)
+    budgets = {key: value for key, value in settings.items() if key in BUDGETS}
+    others = {key: value for key, value in settings.items() if key not in BUDGETS}
     if not budgets:
-        return None, list(words)
+        return None, others
+    named = [shown(key, value) for key, value in budgets.items()]
     if len(budgets) > 1:
-        raise UserError(f"{' and '.join(budgets.values())} both set models.width: give one of them")
-    width = next((w for w in others if w.startswith("models.width=")), None)
-    ((key, word),) = budgets.items()
-    if width is not None:
-        raise UserError(f"{word} finds models.width, and {width} sets it: leave one of them out")
-    value = word.partition("=")[2]
-    if not _NUMBER.fullmatch(value) or not 0 < int(value) <= LARGEST:
-        raise UserError(f"{word}: a budget is a whole number, such as {key}=100_000")
-    return Asked(key.removeprefix("models."), int(value), word), others
+        raise UserError(f"{' and '.join(named)} both set models.width: give one of them")
+    if WIDTH in others:
+        width = shown(WIDTH, others[WIDTH])
+        raise UserError(
+            f"{named[0]} finds models.width, and {width} sets it: leave one of them out"
+        )
+    ((key, amount),) = budgets.items()
+    if type(amount) is not int or not 0 < amount <= LARGEST:
+        raise UserError(f"{named[0]}: a budget is a whole number, such as {key}=100_000")
+    return Asked(key, amount), others
 
 
-Finder = Callable[[Configuration, Asked], int]
+Finder = Callable[[Any, Asked], int]
 _finder: list[Finder] = []
 
 
 def use_finder(finder: Finder) -> None:
     """Let a command count models. It builds them, which takes PyTorch: who only reads records or
-    plans does without."""
+    plans does without.
+
+    Args:
+        finder: of a ``Configuration`` with any width and a budget to the width that meets it.
+    """
     _finder[:] = [finder]
 
 
-def width_for(configuration: Configuration, asked: Asked) -> int:
-    """The width of a model that meets a budget.
+def width_for(configuration: Any, asked: Asked) -> int:
+    """The width of the model of a ``Configuration`` that meets a budget.
 
     Raises:
         UserError: no width meets it, the model has none, or the command cannot count.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-from bench.config.automatic import words_for
-from bench.config.config import group_file, load_groups, parse
-from bench.config.groups import choices
+from bench.config.automatic import settings_for
+from bench.config.files import shared_file
+from bench.config.groups import PRESETS, choices
 from bench.config.settings import Configuration
 
 SECONDS_TO_ANSWER = 5.0
@@ -28,37 +28,29 @@ def note_if_offline(configuration: Configuration) -> None:
     """
     if configuration.task not in choices("tasks"):  # a task of another package has no card
         return
-    downloads = group_file("tasks", configuration.task).get("card", {}).get("downloads", {})
+    downloads = shared_file("tasks", configuration.task).get("card", {}).get("downloads", {})
     addresses = {choices.get(configuration.tasks.get(key)) for key, choices in downloads.items()}
     for address in addresses - {None}:
         if not os.environ.get(OFFLINE) and not _answers(os.environ.get("HF_ENDPOINT", address)):
             os.environ[OFFLINE] = "1"
 
 
-def with_text(words: Sequence[str]) -> list[str]:
-    """The words of a command with those for text of the network, where the preset of its task takes
-    such text if it can be had; a command asks for it once, before it runs anything."""
-    task = settings_of_task(words)
-    if task is None:
-        return list(words)
-    given = {override.key_or_group: override.value() for override in parse(words)}
-    return [*words, *words_for(task, given, _has)]
+def with_available_text(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a command with those for text of the network, where the preset of its task
+    takes such text if it can be had; a command asks for it once, before it runs anything."""
+    task = task_settings(settings)
+    return {**settings, **({} if task is None else settings_for(task, settings, _has))}
 
 
-def settings_of_task(words: Sequence[str]) -> dict[str, Any] | None:
-    """The YAML file of the task that the words name, with the values of their preset and of the
-    words; None of a task of another package."""
-    given = {override.key_or_group: override.value() for override in parse(words)}
-    task = given.get("tasks")
-    if task not in choices("tasks"):
+def task_settings(settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The YAML file of the task that is named, with the values of its preset and of the settings;
+    None of a task of another package."""
+    if (task := settings.get("tasks")) not in choices("tasks"):
         return None
-    tree = load_groups({"tasks": str(task)})
-    settings: dict[str, Any] = tree["tasks"]
-    preset = given.get("preset", tree["preset"]["name"])
-    settings |= settings.get("presets", {}).get(preset, {}).get("tasks", {})
-    return settings | {
-        k.removeprefix("tasks."): v for k, v in given.items() if k.startswith("tasks.")
-    }
+    file = shared_file("tasks", str(task))
+    of_preset = file.get("presets", {}).get(settings.get("preset", PRESETS[0]), {})
+    of_task = {k.removeprefix("tasks."): v for k, v in settings.items() if k.startswith("tasks.")}
+    return {**file, **of_preset.get("tasks", {}), **of_task}
 
 
 def is_offline(configuration: Configuration) -> bool:

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 
 from core.errors import UserError
 
+TRUTH_VALUE = "truth_value"  # an error of a whole section, which names its field
+
 
 @contextmanager
 def first_problem_in_a_sentence(beginning: str = "") -> Iterator[None]:
@@ -22,6 +24,9 @@ def first_problem_in_a_sentence(beginning: str = "") -> Iterator[None]:
 def first_problem(error: ValidationError) -> str:
     """What pydantic refused first, in words of the command line."""
     first = error.errors()[0]
+    if first["type"] == TRUTH_VALUE:
+        field = first["ctx"]["field"]
+        first |= {"loc": (*first["loc"], field), "input": first["input"][field]}
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     place = "".join(parts).removeprefix(".")
     message = first["msg"].removeprefix("Value error, ")

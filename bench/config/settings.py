@@ -1,180 +1,42 @@
-"""The shape of a resolved configuration; pydantic checks types and ranges."""
+"""A configuration: one typed value that cannot be changed, with checked ways to others."""
 
 from __future__ import annotations
 
-import re
+import json
+import math
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from bench.config.limits import LARGEST_COUNT, LARGEST_THREADS, infinite_numbers
-from core.database import is_server
+from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH, split, width_for
+from bench.config.external import kind_of
+from bench.config.limits import check_counts, check_sizes, infinite_numbers
+from bench.config.problems import first_problem_in_a_sentence
+from bench.config.sections import ALL_SEEDS as ALL_SEEDS
+from bench.config.sections import LARGEST_STACK as LARGEST_STACK
+from bench.config.sections import Count as Count
+from bench.config.sections import Place as Place
+from bench.config.sections import RaySettings as RaySettings
+from bench.config.sections import Settings, SweepSettings, TrainingSettings
+from bench.config.source_files import class_name, places_of
+from bench.config.tree import TARGET, classes_noted, constructor_arguments, tree_of
+from core.errors import UserError
 from core.places import absolute, absolute_if_path
 
-Place = Annotated[Path, AfterValidator(absolute)]  # of a person's words
-Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
-MomentDecay = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Settings(BaseModel):
-    """Frozen, without unknown keys; numbers are finite and no truth values."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
-    )
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        field = cls.model_fields[str(info.field_name)]
-        if isinstance(value, bool) and field.annotation is not bool:
-            raise ValueError("true and false are no values of it")
-        return value
-
-
-class TrainingSettings(Settings):
-    """How a model is trained; the comments in ``config.yaml`` say what each key means."""
-
-    steps: Count | None
-    epochs: Count | None
-    batch_size: Count
-    lr: float = Field(gt=0)
-    schedule: Literal["cosine", "cosine_after_warmup", "linear", "constant"]
-    warmup_steps: int | None = Field(ge=0, le=LARGEST_COUNT)
-    warmup_fraction: float = Field(ge=0, le=1)
-    initial_lr: float = Field(ge=0)
-    minimum_lr_fraction: float = Field(ge=0, le=1)
-    weight_decay: float = Field(ge=0)
-    weight_decay_on: Literal["matrices", "all"]
-    betas: tuple[MomentDecay, MomentDecay]
-    bias_correction: bool
-    gradient_clip: float = Field(ge=0)
-    precision: Literal["float32", "bfloat16"]
-    validate_every: Count | None
-    select: Literal["last", "best_validation"]
-    restarts: Count
-    threads: int = Field(ge=1, le=LARGEST_THREADS)
-    checkpoint_every: Count
-    # Settings that came after records were published have defaults here, and a default is left out
-    # of the identity, so that older runs stay the same runs.
-    micro_batch_size: Count | None = None
-    devices: Count = 1
-    compile: bool = False
-    pad_to_multiple_of: Count = 1
-
-    @property
-    def note_on_warmup(self) -> str | None:
-        """A sentence where the training ends before its warm-up does; None where it does not, or
-        where the number of steps depends on the data."""
-        if self.steps is None or self.warmup_steps is None or self.warmup_steps < self.steps:
-            return None
-        return (
-            f"warmup_steps={self.warmup_steps} of {self.steps} steps: the learning rate never "
-            "reaches training.lr; a shorter warm-up is set by training.warmup_steps"
-        )
-
-    @model_validator(mode="after")
-    def _decay_without_correction(self) -> TrainingSettings:
-        if not self.bias_correction and self.weight_decay > 0:
-            # The rule is a factor on the learning rate, which would scale the decay as well.
-            raise ValueError("training.bias_correction=false needs training.weight_decay=0")
-        return self
-
-
-WORDS_OF_RAY = ("auto", "local")  # in the place of an address
-LARGEST_PORT = 65535
-
-
-class RaySettings(Settings):
-    """What runs ask of a Ray cluster; see ``docs/clusters.md``.
-
-    Attributes:
-        address: of a cluster to join; None is the one of RAY_ADDRESS, or a new one on this machine.
-        num_cpus, num_gpus: of one run; fractions share a device.
-        checkpoint_every: seconds after which the driver has a run's last checkpoint.
-    """
-
-    address: str | None
-    num_cpus: float = Field(ge=0, le=LARGEST_THREADS)
-    num_gpus: float = Field(ge=0, le=LARGEST_THREADS)
-    checkpoint_every: float = Field(gt=0)
-
-    @field_validator("address")
-    @classmethod
-    def _a_place(cls, value: str | None) -> str | None:
-        if not value or value in WORDS_OF_RAY or value.startswith("ray://"):
-            return value
-        found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):([0-9]{1,5})", value)
-        if found is None or not 0 < int(found[2]) <= LARGEST_PORT:
-            raise ValueError("it is HOST:PORT, such as 10.0.0.1:6379")
-        return value
-
-    @field_validator("num_gpus")
-    @classmethod
-    def _whole_above_one(cls, value: float) -> float:
-        if value > 1 and value != int(value):
-            raise ValueError("a fraction of one GPU, or whole GPUs")
-        return value
-
-
-LARGEST_STACK = 256
-ALL_SEEDS = "all_seeds"  # of sweep.choose_over
-
-
-class SweepSettings(Settings):
-    """What ``bench.sweep`` tries for each model, and where its runs are made."""
-
-    models: list[str]
-    search_space: dict[str, list[Any]]
-    n_trials: Count
-    extend: int = Field(default=0, ge=0, le=20)
-    seeds: Count
-    data_seeds: Count
-    sampler: Literal["random", "grid", "qmc", "tpe"]
-    choose_over: Literal["all_seeds", "first_seed"]
-    stack: int | Literal["auto"] | None = None
-    workers: int | None = Field(default=None, ge=0, le=LARGEST_THREADS)
-    executor: Literal["processes", "ray"]
-    ray: RaySettings
-    storage: str
-
-    @field_validator("stack", mode="before")
-    @classmethod
-    def _auto_or_a_number(cls, value: object) -> object:
-        in_range = isinstance(value, int) and 1 <= value <= LARGEST_STACK
-        if value not in (None, "auto") and (isinstance(value, bool) or not in_range):
-            raise ValueError(f"auto, or trainings in one stack, 1 to {LARGEST_STACK}")
-        return value
-
-    @model_validator(mode="after")
-    def _spelt_in_full(self) -> SweepSettings:
-        if re.match(r"postgres(\+\w+)?:", self.storage):  # there may be a password in the rest
-            raise ValueError(
-                "storage=postgres://… cannot be used: the address of a PostgreSQL database begins "
-                "with postgresql://"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _stacks_of_this_driver(self) -> SweepSettings:
-        shared = "executor=ray" if self.executor == "ray" else "a storage that drivers share"
-        if self.stack is not None and (self.executor == "ray" or is_server(self.storage)):
-            raise ValueError(f"sweep.stack={self.stack} does not go with {shared}: leave one out")
-        return self
-
-    @property
-    def finals(self) -> int:
-        """Final runs of each model."""
-        return self.seeds * self.data_seeds
+PLAIN = ("number", "word", "true or false value")  # kinds of a value that holds no others
+SECTIONS = ("tasks", "models", "training", "sweep")
+# Settings of a training that came after records were published, with the values that leave them out
+# of an identity.
+LATER = {
+    name: field.default
+    for name, field in TrainingSettings.model_fields.items()
+    if not field.is_required()
+}
+# Settings of a training that are looked at beside others.
+DEPENDENT = ("steps", "epochs", "warmup_steps", "warmup_fraction", "devices")
 
 
 class Configuration(Settings):
@@ -196,6 +58,8 @@ class Configuration(Settings):
             a record.
         source_files: where the files lie that classes are named by, as in ``net.py:GRU``. They are
             known by their content as well.
+        overrides: dotted key -> value of all that was set over the files. Another way to say the
+            same makes no other configuration, so that this is neither compared nor written.
     """
 
     task: str
@@ -216,6 +80,119 @@ class Configuration(Settings):
     needs: tuple[str, ...] = ()
     locations: tuple[str, ...] = ()
     source_files: dict[str, Path] = Field(default_factory=dict)
+    overrides: dict[str, Any] = Field(default_factory=dict, exclude=True, repr=False)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Configuration:
+        """The configuration with these settings over those of the files.
+
+        Args:
+            settings: dotted key -> value, with "tasks" and "models" among them: ``{"tasks":
+                "regbench", "models": "gpt2", "preset": "laptop", "training.lr": 1e-3}``.
+
+        Raises:
+            UserError: an unknown task, model, preset or key, or a value that cannot be used.
+        """
+        settings = classes_noted(settings)
+        in_full = settings
+        if STATE in settings:
+            without = {key: value for key, value in settings.items() if key != STATE}
+            if "state" not in cls._of(split(without)[1]).models:
+                in_full = {**without, STATE_BYTES: settings[STATE]}
+        budget, others = split(in_full)
+        if budget is not None:
+            others[WIDTH] = width_for(cls._of(others), budget)
+        return cls._of(others)._copy(overrides=settings)
+
+    @classmethod
+    def _of(cls, settings: Mapping[str, Any]) -> Configuration:
+        """As :meth:`of`, where no budget is asked."""
+        tree, chosen = tree_of(settings)
+        task, model = tree["tasks"], tree["models"]
+        name = class_name(model["_target_"])
+        with first_problem_in_a_sentence():
+            configuration = cls(
+                task=chosen["tasks"],
+                model=chosen.get("models", name),
+                label=model.get("card", {}).get("label", name),
+                preset=tree["preset"]["name"],
+                tasks=constructor_arguments(task),
+                models=constructor_arguments(model),
+                takes=task.get("takes"),
+                trained_on=task.get("trained_on"),
+                needs=task.get("needs", ()),
+                locations=task.get("locations", ()),
+                source_files=places_of(task["_target_"], model["_target_"]),
+                **{k: tree[k] for k in ("seed", "device", "store", "tracking", "committed")},
+                training=tree["training"],
+                sweep=tree["sweep"],
+                overrides=dict(settings),
+            )
+        if configuration.store.exists() and not configuration.store.is_dir():
+            raise UserError(f"store={configuration.store} is a file: the store is a folder")
+        return configuration
+
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Configuration:
+        """This configuration with other values, each checked as a word of a command line is.
+
+        Args:
+            changes: dotted key -> value: ``{"training.lr": 1e-3}``.
+            more: the same with _ for the point behind the section: ``training_lr=1e-3, seed=1``.
+
+        Raises:
+            UserError: an unknown key, or a value that cannot be used.
+        """
+        settings = {**(changes or {}), **{_dotted(name): value for name, value in more.items()}}
+        if not settings:
+            return self
+        derived = self._with_independent(settings)
+        return derived or Configuration.of({**self.overrides, **settings})
+
+    def _with_independent(self, settings: Mapping[str, Any]) -> Configuration | None:
+        """The same where the new values decide nothing else; None where they may, or where one
+        cannot be used, which composing everything explains."""
+        changed: dict[str, Any] = {"overrides": {**self.overrides, **settings}}
+        training: dict[str, Any] = {}
+        models: dict[str, Any] = {}
+        for key, value in settings.items():
+            section, _, name = key.partition(".")
+            if key == "seed" and type(value) is int and 0 <= value < 2**32:
+                changed["seed"] = value
+            elif section == "training" and self.takes is None and name not in DEPENDENT:
+                training[name] = _as_kind_of(getattr(self.training, name, None), value)
+            elif section == "models" and self._models_are_independent and name != "_target_":
+                models[name] = _as_kind_of(self.models.get(name), value)
+            else:
+                return None
+        if None in training.values() or None in models.values():
+            return None
+        try:
+            if training:
+                values = {**self.training.__dict__, **training}
+                changed["training"] = TrainingSettings.model_validate(values)
+            if models:
+                check_sizes(models)
+                check_counts(models, "models")
+                changed["models"] = {**self.models, **models}
+        except (UserError, ValidationError):
+            return None
+        return self._copy(**changed)
+
+    @property
+    def _models_are_independent(self) -> bool:
+        """Whether no setting of the model decides another one: a class from elsewhere may mean
+        something else by these names, and a budget finds the width."""
+        return not self.overrides.keys() & {TARGET, STATE, *BUDGETS}
+
+    def _copy(self, **changes: Any) -> Configuration:
+        """With values that are known to be right."""
+        return self.model_copy(update=changes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Configuration):
+            return NotImplemented
+        fields = [name for name in Configuration.model_fields if name != "overrides"]
+        return all(getattr(self, name) == getattr(other, name) for name in fields)
 
     @model_validator(mode="before")
     @classmethod
@@ -259,29 +236,69 @@ class Configuration(Settings):
         """The first final run of a sweep for each data seed. No two have a training seed in common:
         what is drawn with it would be the same, and count as new."""
         first, step = int(self.tasks.get("data_seed") or 0), self.sweep.seeds
-        others = [
-            {"seed": self.seed + n * step, "tasks": {**self.tasks, "data_seed": first + n}}
-            for n in range(1, self.sweep.data_seeds)
-        ]
-        return [self, *(self.model_copy(update=changes) for changes in others)]
+        of_data_seed = [self]
+        for n in range(1, self.sweep.data_seeds):
+            seed, data_seed = self.seed + n * step, first + n
+            other = self._copy(
+                seed=seed,
+                tasks={**self.tasks, "data_seed": data_seed},
+                overrides={**self.overrides, "seed": seed, "tasks.data_seed": data_seed},
+            )
+            of_data_seed.append(other)
+        return of_data_seed
 
     def final_runs(self) -> list[Configuration]:
         """All final runs of a sweep at this setting: its seeds, of each data seed."""
         return [
-            first.model_copy(update={"seed": first.seed + n})
+            first.with_(seed=first.seed + n)
             for first in self.of_each_data_seed()
             for n in range(self.sweep.seeds)
         ]
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""
-        training = self.training.model_dump(mode="json", exclude={"checkpoint_every"})
-        later = {
-            k: f.default for k, f in TrainingSettings.model_fields.items() if not f.is_required()
-        }
-        kept = {k: v for k, v in training.items() if k not in later or v != later[k]}
+        training: dict[str, Any] = {"threads": self.training.threads}
+        if self.takes is None:
+            training = {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in self.training.__dict__.items()
+                if key != "checkpoint_every" and (key not in LATER or value != LATER[key])
+            }
         return {
             "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
             "models": self.models,
-            "training": kept if self.takes is None else {"threads": kept["threads"]},
+            "training": training,
         }
+
+    @cached_property
+    def setting(self) -> str:
+        """:meth:`resolved` as text, equal for equal settings whatever their seed."""
+        return json.dumps(self.resolved(), sort_keys=True)
+
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> Configuration:
+        """The same with other values, which are not checked; see :meth:`with_`."""
+        copy = super().model_copy(update=update, deep=deep)
+        if not {*(update or ())} <= {"seed", "overrides"}:
+            copy.__dict__.pop("setting", None)
+        return copy
+
+
+def _as_kind_of(old: Any, new: Any) -> bool | int | float | str | None:
+    """A value that may take the place of another one, as it does then; None where that is not plain
+    to see."""
+    if kind_of(old) not in PLAIN or kind_of(old) != kind_of(new):
+        return None
+    if kind_of(new) == "number":
+        is_fraction_of_a_count = isinstance(old, int) and isinstance(new, float)
+        if is_fraction_of_a_count or not math.isfinite(new):
+            return None
+        return float(new) if isinstance(old, float) else int(new)
+    return bool(new) if isinstance(old, bool) else str(new)
+
+
+def _dotted(name: str) -> str:
+    """The key of a setting that is written as a name of Python: training_lr is training.lr."""
+    section, _, rest = name.partition("_")
+    return f"{section}.{rest}" if rest and section in SECTIONS else name

@@ -130,12 +130,6 @@ def use_places(places: Mapping[str, Path]) -> None:
         _places[name] = path
 
 
-def known_places(words: Iterable[str] = ()) -> tuple[str, ...]:
-    """What decides which files some words name, for what is remembered of them."""
-    relative = any(".py:" in word for word in words)
-    return (*map(str, _places.values()), *([str(working_directory())] * relative))
-
-
 def refuse_files_of_one_name(targets: Iterable[str]) -> None:
     """Refuse classes of two files that are called alike, as one process imports one of them.
 

@@ -121,9 +121,8 @@ def observed(
         return observe(initial_model(models, specification, seed, CPU), inputs.cpu())
 
 
-def main(words: list[str]) -> None:
-    """Build, observe and write what is asked for in the folder that is named."""
-    folder = Path(words[0])
+def main(folder: Path) -> None:
+    """Build, observe and write what is asked for in a folder."""
     request = json.loads((folder / REQUEST).read_text())
     sys.path[:] = request["path"]
     use_places({name: Path(place) for name, place in request["places"].items()})
@@ -135,4 +134,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]))

@@ -179,9 +179,9 @@ def _reporter(ticket: int, keeper: Any) -> Report:
     latest: tuple[str, int, int] = ("", 0, 0)
     tell = now_and_then(lambda: keeper.hear.remote(ticket, *latest), SECONDS_BETWEEN_NEWS)
 
-    def report(*words: Any) -> None:
+    def report(part: str, done: int, total: int) -> None:
         nonlocal latest
-        latest = words
+        latest = (part, done, total)
         tell()
 
     return report

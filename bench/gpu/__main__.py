@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
+from bench.config.command_line import Settings, read
 from core.errors import OK, RUN_FAILED, UserError, command
-from core.words import wants_help
+from core.words import command_line
 
 HELP = """\
 usage: python -m bench.gpu [minutes=12] [key=value ...]
@@ -34,20 +35,18 @@ exit code: 0; 1 when a part failed (the others were done all the same)
 example: python -m bench.gpu minutes=12 pack_mib=16"""
 
 
-def main(words: list[str]) -> int:
+@command_line(HELP, read)
+def main(settings: Settings) -> int:
     """Do all parts in time."""
     begin = time.monotonic()
-    if wants_help(words):
-        print(HELP)
-        return OK
     from bench.gpu.calls import command_of, run_parts
     from bench.gpu.packing import pack
     from bench.gpu.parts import parts_of
-    from bench.gpu.request import GpuRequest, read_words
+    from bench.gpu.request import GpuRequest, request_of
     from bench.gpu.summary import describe_end
     from core.places import shown
 
-    request = read_words(words, GpuRequest)
+    request = request_of(settings, GpuRequest)
     parts = parts_of(request)
     if request.dry_run:
         for part in parts:

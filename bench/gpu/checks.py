@@ -65,10 +65,10 @@ def main(words: list[str]) -> int:
         )
     import pytest
 
-    from bench.config.config import parse
+    from bench.config.command_line import read
 
     *given, output = words
-    tally = _Tally(Path(str(parse([output])[0].value())))
+    tally = _Tally(Path(str(read([output])["output"])))
     code = pytest.main([*given, "-q", "-p", "no:cacheprovider"], plugins=[tally])
     tally.write()
     if code not in RAN:

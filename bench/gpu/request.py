@@ -1,15 +1,15 @@
-"""What ``bench.gpu`` is asked for, read from words."""
+"""What ``bench.gpu`` is asked for, read from its settings."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
 from bench.config.limits import LARGEST_THREADS
-from bench.config.settings import Count, Place, Settings
+from bench.config.sections import Count, Place, Settings
 from core.errors import UserError, nearest
 
 REHEARSAL = 0.1  # of the size, on a CPU
@@ -65,18 +65,16 @@ class SweepsRequest(Settings):
     output: Place
 
 
-def read_words(words: Sequence[str], kind: type[AnySettings]) -> AnySettings:
-    """Settings of a command line.
+def request_of(given: Mapping[str, Any], kind: type[AnySettings]) -> AnySettings:
+    """The settings of a command line as a request of a kind.
 
     Raises:
         UserError: an unknown key or a value that cannot be used.
     """
-    from bench.config.config import parse
     from bench.config.problems import first_problem_in_a_sentence
 
     values = {}
-    for override in parse(words):
-        key, value = override.key_or_group, override.value()
+    for key, value in given.items():
         if key not in kind.model_fields:
             raise UserError(f"there is no setting '{key}': {nearest(key, [*kind.model_fields])}")
         values[key] = [value] if key in LISTS and not isinstance(value, list) else value

@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.config.command_line import Settings, read
 from bench.gpu.pace import SECONDS_EACH
 from bench.gpu.plans import Plan, Row, committed_records, look_up, read_plan
-from bench.gpu.request import SweepsRequest, read_words
+from bench.gpu.request import SweepsRequest, request_of
 from bench.gpu.sharing import shared_gpu
 from core.children import run_to_end
 from core.errors import OK, command
 from core.files import ROOT, write_atomically
 from core.processes import module_command
 from core.progress import duration
-from core.words import word
+from core.words import command_line, word
 
 # How many of W processes a device is taken for, until a sweep has told.
 FIRST_GAIN = {"cpu": 1.0, "cuda": 0.5}
@@ -68,9 +69,10 @@ class Clock:
         )
 
 
-def main(words: list[str]) -> int:
+@command_line("usage: as a part of python -m bench.gpu, which gives its settings", read)
+def main(settings: Settings) -> int:
     """Train what there is time for; the result says of each row what came of it."""
-    request = read_words(words, SweepsRequest)
+    request = request_of(settings, SweepsRequest)
     plan = read_plan(request)
     left = request.until - time.time()
     clock = Clock(time.monotonic() + left, FIRST_GAIN[request.device] * request.workers)

@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from bench.config.config import compose
+from bench.config.command_line import shown
+from bench.config.settings import Configuration
 from bench.config.source_files import source_name
+from bench.config.tree import TARGET
 from bench.records.code import is_own
 from bench.records.equivalence import todays_name
 from bench.records.registry import known, known_model, model_group, names, why_unknown
@@ -16,6 +18,7 @@ from core.errors import RUN_FAILED, UserError
 from core.words import word
 
 PLACE = "PATH"  # in a command that is shown, for whoever runs it to fill in
+NAMES = ("tasks", "models", "preset", "device")
 ROUNDS = 4  # settings that bring others with them, such as a protocol
 
 
@@ -25,15 +28,27 @@ def command_of(record: RunRecord) -> str:
     Example: ``python -m bench.train tasks=capacity models=kernel preset=smoke seed=0 device=cpu``.
 
     Raises:
-        UserError: as :func:`words_of`.
+        UserError: as :func:`settings_of`.
     """
     places = [f"{key}={PLACE}" for key in places_of(record)]
     return shlex.join(["python", "-m", "bench.train", *words_of(record), *places])
 
 
 def words_of(record: RunRecord) -> list[str]:
-    """The words of ``bench.train`` that ask for exactly the run of a record. No model is imported,
-    so that a record of somebody else's package can be asked too.
+    """The words of ``bench.train`` that ask for exactly the run of a record.
+
+    Raises:
+        UserError: as :func:`settings_of`.
+    """
+    settings = settings_of(record)
+    # Names need no quotes, and are read more easily without.
+    plain = {key for key in NAMES if "." not in str(settings.get(key))}
+    return [shown(k, v) if k in plain else word(k, v) for k, v in settings.items()]
+
+
+def settings_of(record: RunRecord) -> dict[str, Any]:
+    """The settings, by dotted keys, of exactly the run of a record. No model is imported, so that a
+    record of somebody else's package can be asked too.
 
     Raises:
         UserError: its code is neither here nor proven equal, or its settings cannot be asked for.
@@ -50,16 +65,15 @@ def words_of(record: RunRecord) -> list[str]:
     source = source_name(str(today.config.get("models", {}).get("_target_")))
     if why := why_unknown(record, today.config, {"models": source}):  # it is not imported here
         raise UserError(f"{record.run_id} cannot be run again because {why}", RUN_FAILED)
-    device = "cpu" if record.provenance.device_class == "cpu" else "cuda"
-    base = [f"tasks={record.task}", f"preset={record.preset}", f"seed={record.seed}"]
-    own = known_model(record) is not None
+    is_model_known = known_model(record) is not None
     # Where the model is none of this checkout, any that the task takes stands for it: the settings
     # of task and training do not depend on it.
-    model = f"models={record.model if own else names(model_group(record.task))[0]}"
-    sections = {s: part for s, part in today.config.items() if own or s != "models"}
+    model = record.model if is_model_known else names(model_group(record.task))[0]
+    run = {"preset": record.preset, "seed": record.seed}
+    sections = {s: part for s, part in today.config.items() if is_model_known or s != "models"}
     given = _automatic(record, today.config)
     for _ in range(ROUNDS):
-        asked = compose([model, *base, *(word(*pair) for pair in given.items())]).resolved()
+        asked = Configuration.of({"tasks": record.task, "models": model, **run, **given}).resolved()
         missing = {
             f"{section}.{key}": value
             for section, part in sections.items()
@@ -71,38 +85,41 @@ def words_of(record: RunRecord) -> list[str]:
         given |= missing
     else:
         raise UserError(f"{record.run_id} has settings that no command asks for", RUN_FAILED)
-    if record.role == "baseline":
-        model = "predictors=true"
-    elif not own:
-        own_settings = {f"models.{k}": v for k, v in today.config["models"].items()}
-        model = word("models._target_", own_settings.pop("models._target_"))
-        given |= own_settings
-    words = (word(key, value) for key, value in given.items())
-    return [base[0], model, *base[1:], f"device={device}", *words]
+    choice = _choice_of_model(record, today.config)
+    if record.role != "baseline" and not is_model_known:
+        own = today.config["models"].items()
+        given |= {f"models.{key}": value for key, value in own if key != "_target_"}
+    return {"tasks": record.task, **choice, **run, "device": _device(record), **given}
 
 
 def _of_a_task_from_outside(
     record: RunRecord, config: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
+) -> dict[str, Any]:
     """Every setting is named, since what is usual in such a task is not known without its class. Of
     a class in a file the record does not say where the file lies: it is asked for from where the
     command is given."""
-    words = [word("tasks", config["tasks"]["_target_"])]
     settings = {
         f"{section}.{key}": value
         for section, part in config.items()
         for key, value in part.items()
         if key != "_target_"
     }
+    choice = _choice_of_model(record, config)
+    run = {"preset": record.preset, "seed": record.seed, "device": _device(record)}
+    return {"tasks": config["tasks"]["_target_"], **choice, **run, **settings}
+
+
+def _choice_of_model(record: RunRecord, config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The setting that chooses a record's model, or predictors in its place."""
     if record.role == "baseline":
-        words.append("predictors=true")
-    elif known_model(record) is not None:
-        words.append(f"models={record.model}")
-    else:
-        words.append(word("models._target_", config["models"]["_target_"]))
-    device = "cpu" if record.provenance.device_class == "cpu" else "cuda"
-    words += [f"preset={record.preset}", f"seed={record.seed}", f"device={device}"]
-    return [*words, *(word(key, value) for key, value in settings.items())]
+        return {"predictors": True}
+    if known_model(record) is not None:
+        return {"models": record.model}
+    return {TARGET: config["models"]["_target_"]}
+
+
+def _device(record: RunRecord) -> str:
+    return "cpu" if record.provenance.device_class == "cpu" else "cuda"
 
 
 _NONE = object()

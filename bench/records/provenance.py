@@ -57,8 +57,8 @@ SECONDS_FOR_GIT = 300.0  # on a slow file system; a helper of git's may hold its
 def commit_and_dirty() -> tuple[str | None, bool | None]:
     """The checked-out commit and whether code or settings differ from it; None outside of git."""
 
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(ROOT), *words]
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=SECONDS_FOR_GIT
         )

@@ -44,10 +44,10 @@ def in_full(cause: str | None, store: Path) -> str:
     return told if said in told else f"{told}; in full: {said}"
 
 
-def table_of(words: Iterable[str], numbers: Iterable[str], **said: Any) -> Table:
-    """A table with columns of words, then of numbers; ``said`` is its title and caption."""
-    right = (Column(name, justify="right") for name in numbers)
-    return Table(*words, *right, title_justify="left", caption_justify="left", **said)
+def table_of(text_columns: Iterable[str], number_columns: Iterable[str], **titles: Any) -> Table:
+    """A table with columns of text, then of numbers; ``titles`` are its title and caption."""
+    right = (Column(name, justify="right") for name in number_columns)
+    return Table(*text_columns, *right, title_justify="left", caption_justify="left", **titles)
 
 
 def print_record(record: RunRecord, store: Path) -> None:

@@ -16,11 +16,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from core.errors import RUN_FAILED, UserError
-from core.files import write_atomically
+from core.files import ROOT, write_atomically
 from core.reading import Kind, Several, beyond_bounds
 
 SCHEMA_VERSION: Literal[1] = 1
 MAXIMUM_RECORD_BYTES = 16 * 2**20
+COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
 
 Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]
 # A "control" is made to fail a claim: it stands in no figure, table or board. A "final" run has the
@@ -223,6 +224,14 @@ def _content_hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _hash_of_lines(text: bytes, claimed: Any) -> str:
+    """SHA-256 of what a file says beside its hash, if it was written by :func:`write_record`: there
+    canonical JSON has line breaks, indents and spaces after keys."""
+    without = text.replace(f' "content_sha256": "{claimed}",\n'.encode(), b"", 1)
+    joined = b"".join(map(bytes.lstrip, without.split(b"\n")))
+    return hashlib.sha256(joined.replace(b'": ', b'":')).hexdigest()
+
+
 def make_run_id(task: str, model: str, preset: str, identity: str, seed: int) -> str:
     """A readable name; the identity in it keeps two settings from ever sharing one."""
     return f"{task}-{model}-{preset}-{identity[:12]}-s{seed}"
@@ -266,7 +275,8 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
     """
-    content = RECORD.tree(path, RECORD.bytes_of(path))
+    text = RECORD.bytes_of(path)
+    content = RECORD.tree(path, text)
     if not isinstance(content, dict):
         raise RECORD.refused(path, "does not hold a run record")
     version = content.get("schema_version")
@@ -275,7 +285,11 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
         raise RECORD.refused(path, f"has record schema {version!r:.40} {reads}")
     claimed = content.pop("content_sha256", None)
     record = RECORD.typed(path, content)
-    if claimed != _content_hash(content):
+    # What is committed was read whole before. Its text is canonical JSON but for the lines, which
+    # is seen in a third of the time; a stranger's may say the same in other characters.
+    is_own = path.is_relative_to(COMMITTED)
+    is_as_written = is_own and claimed == _hash_of_lines(text, claimed)
+    if not is_as_written and claimed != _content_hash(content):
         was = "was edited after it was written (its content hash does not match)"
         raise RECORD.refused(path, was)
     if record.run_id != path.stem and not any_name:

@@ -9,12 +9,11 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from bench.records.layout import LAYOUT, LAYOUT_FILE
+from bench.records.schema import COMMITTED as COMMITTED
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
-from core.files import ROOT, write_atomically
+from core.files import write_atomically
 from core.reading import Kind
-
-COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
 
 
 class _Layout(BaseModel):

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.config.config import group_file, load_groups, models_of, void_settings
+from bench.config.files import group_file, main_file, models_of
+from bench.config.tree import void_settings
 from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entries, flat
 from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
@@ -27,7 +28,7 @@ from core.files import ROOT
 from core.privacy import told_word
 from core.processes import module_command
 from core.progress import Report
-from core.words import word
+from core.words import word, words_of
 
 # A training of a few steps, with its validation; the learning rate is the preset's.
 SHORT = {"steps": 12, "epochs": None, "warmup_steps": 2, "validate_every": 5}
@@ -92,22 +93,24 @@ def _shortened(config: Config) -> dict[str, Any]:
     return flat({**config, "training": short})
 
 
-def words_of(task: str, batch: Batch, known: Iterable[str], extra: Mapping[str, Any]) -> list[str]:
-    """The command line of a batch, with the settings that are known to both sides."""
+def settings_of(
+    task: str, batch: Batch, known: Iterable[str], extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The sweep of a batch, with the settings that are known to both sides."""
     given = {**batch.settings, **extra}
     of_task = {key[6:]: value for key, value in given.items() if key.startswith("tasks.")}
     void = void_settings(given, {**group_file("tasks", task), **of_task})
-    return [
-        f"tasks={task}",
-        f"models=[{','.join(batch.models)}]",
-        f"preset={batch.preset}",
-        "sweep.search_space={}",
-        "sweep.sampler=grid",
-        "n_trials=1",
-        "seeds=1",
-        "device=cpu",
-        *(word(key, given[key]) for key in sorted(set(given) & set(known) - void.keys())),
-    ]
+    return {
+        "tasks": task,
+        "models": list(batch.models),
+        "preset": batch.preset,
+        "sweep.search_space": {},
+        "sweep.sampler": "grid",
+        "n_trials": 1,
+        "seeds": 1,
+        "device": "cpu",
+        **{key: given[key] for key in sorted(set(given) & set(known) - void.keys())},
+    }
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,8 @@ class Pair:
         return Compared(words=self.words, data=data, weights=made.weights, results=results)
 
 
+# Settings whose values are names, which need no quotes.
+NAMES = ("tasks", "models", "preset", "sweep.sampler", "device")
 SECONDS_FOR_A_SIDE = 24 * 3600.0  # for all short runs of a batch: a model may never end
 
 
@@ -193,16 +198,20 @@ class Tree:
         known: set[str] = set()
         for model in models:
             try:
-                groups = load_groups({"tasks": task, "models": model}, group, self.root)
+                groups = {
+                    "tasks": group_file("tasks", task, self.root),
+                    "models": group_file(group, model, self.root),
+                    "training": main_file(self.root)["training"],
+                }
             except UserError:
                 raise UserError(
                     f"{self.name} has no task '{task}' with a model '{model}' to compare with",
                     VERIFICATION_FAILED,
                 ) from None
-            known |= flat({name: groups[name] for name in ("tasks", "models", "training")}).keys()
+            known |= flat(groups).keys()
         return known
 
-    def make(self, words: Sequence[str], number: int) -> dict[tuple[Role, str, int], Made]:
+    def make(self, settings: Mapping[str, Any], number: int) -> dict[tuple[Role, str, int], Made]:
         """What a sweep by this tree's own code makes in processes of its own: by role, model and
         seed.
 
@@ -211,7 +220,8 @@ class Tree:
         """
         store = Store(self.work / f"store-{number}")
         own = {"PYTHONPATH": str(self.root), "MEMORY_BENCH_PREPARED": str(self.work / "prepared")}
-        command = module_command("bench.sweep", [*words, f"store={store.root}"], self.root)
+        words = words_of({**settings, "store": str(store.root)})
+        command = module_command("bench.sweep", words, self.root)
         ended = run_to_end(command, SECONDS_FOR_A_SIDE, self.root, own)
         made = {}
         for record in read_records([store.records]):
@@ -219,9 +229,9 @@ class Tree:
             sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
             made[record.role, record.model, record.seed] = Made(record, sha256)
         if not made:
+            asked = f"bench.sweep {shown_sweep(settings)}"
             raise UserError(
-                f"{self.name} makes no such run: {ended.sentence} (bench.sweep {' '.join(words)})",
-                VERIFICATION_FAILED,
+                f"{self.name} makes no such run: {ended.sentence} ({asked})", VERIFICATION_FAILED
             )
         return made
 
@@ -252,8 +262,8 @@ def full_name(commit: str) -> str:
     return full
 
 
-def _git(*words: str) -> bytes:
-    command = ["git", "-C", str(ROOT), *words]
+def _git(*arguments: str) -> bytes:
+    command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, check=True, timeout=SECONDS_FOR_GIT).stdout
 
 
@@ -262,15 +272,25 @@ def _make_both(
 ) -> list[Pair]:
     """What both make of the same batch, at the same time."""
     known = set.intersection(*(tree.settings(task, batch.models) for tree in trees))
-    words = words_of(task, batch, known, extra)
+    settings = settings_of(task, batch, known, extra)
     with ThreadPoolExecutor(2) as both:
-        made = [both.submit(tree.make, words, number) for tree in trees]
+        made = [both.submit(tree.make, settings, number) for tree in trees]
     old, new = (one.result() for one in made)
     if lone := sorted({*old} ^ {*new}):
         where = f"by {trees[0].name} alone" if lone[0] in old else "here alone"
         raise UserError(f"{lone[0][1]} ({lone[0][0]}) is made {where}", VERIFICATION_FAILED)
-    said = " ".join(map(told_word, words))
-    return [Pair(old[key], new[key], said) for key in sorted(old)]
+    words = shown_sweep(settings)
+    return [Pair(old[key], new[key], words) for key in sorted(old)]
+
+
+def shown_sweep(settings: Mapping[str, Any]) -> str:
+    """The words of a sweep as the table of equalities has them, without places of this machine."""
+    words = []
+    for key, value in settings.items():
+        names = key in NAMES
+        listed = f"[{','.join(value)}]" if isinstance(value, list) else value
+        words.append(told_word(f"{key}={listed}" if names else word(key, value)))
+    return " ".join(words)
 
 
 def prove(

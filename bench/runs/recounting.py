@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.config.source_files import source_name, use_trusted
 from bench.records.code import code_hash
-from bench.records.command import places_of, words_of
+from bench.records.command import places_of, settings_of
 from bench.records.counted import BATCHES, Counted
 from bench.records.registry import known_model, model_group, names
 from bench.records.schema import Cost, RunRecord
@@ -19,7 +18,6 @@ from bench.training.building import build_task, data_hashes, prepare_data, resol
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from core.progress import Report, silent
-from core.words import word
 from tasks.interface import Batch, Task
 
 
@@ -51,16 +49,17 @@ def _configuration(
 ) -> tuple[Configuration, bool]:
     """The configuration of a record, and whether the engine trains its model. Any other model
     stands for one that is not to be imported: the data do not depend on it."""
-    words = words_of(record)
+    settings = settings_of(record)
     usable = record.role != "baseline" and not _stranger(record, trust)
     if not usable:
-        kept = [w for w in words if not w.startswith(("models", "predictors="))]
-        words = [*kept, f"models={names(model_group(record.task))[0]}"]
+        of_model = ("models", "predictors")
+        settings = {k: v for k, v in settings.items() if k.partition(".")[0] not in of_model}
+        settings["models"] = names(model_group(record.task))[0]
     elif known_model(record) is None:
         _check_code(record, str(record.config["models"]["_target_"]))
     own = places_of(record)  # records of several tasks are counted in one call
-    words += [word(key, value) for key, value in places.items() if key in own]
-    configuration = compose(words)
+    settings |= {key: value for key, value in places.items() if key in own}
+    configuration = Configuration.of(settings)
     return configuration, usable and configuration.takes is None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.config.config import load_groups
+from bench.config.files import main_file
 from bench.config.groups import task_from_outside
 from bench.config.limits import check_counts, check_sizes
 from bench.config.outside_tasks import use_task_from_outside
@@ -197,7 +197,7 @@ def recorded_configuration(
             )
     here = {name: task[name] for name in names} | dict(locations)
     _ask_for_places(record, store, here)
-    default = load_groups({})
+    default = main_file()
     with first_problem_in_a_sentence(f"{record.run_id} has settings of another version: "):
         return Configuration.model_validate(
             {

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from bench.config.config import group_file
+from bench.config.files import group_file
 from bench.config.groups import choices
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration

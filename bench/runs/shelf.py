@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class Shelf:
             known = self._data.setdefault(_text(record.config["tasks"]), [])
             if record.provenance.data not in known:
                 known.append(record.provenance.data)
+        self._identities: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._predictors: dict[str, list[RunRecord]] = {}
         for record in (one for one in self._runs.values() if one.role == "baseline"):
             self._predictors.setdefault(_text(record.config["tasks"]), []).append(record)
@@ -60,11 +61,16 @@ class Shelf:
         """What a run may be called: a name for each data that its task's settings gave."""
         if not self._data:  # as at presets that nobody has run yet
             return ()
-        name, made = _settled(configuration.model_copy(update={"seed": 0}).model_dump_json())
-        return tuple(
-            identity_of(name, configuration.preset, made.model_copy(update={"data": data}), None)
-            for data in self._data.get(_text(name.config["tasks"]), ())
-        )
+        key = (configuration.preset, configuration.device, configuration.setting)
+        if key not in self._identities:
+            self._identities[key] = tuple(self._named(configuration))
+        return self._identities[key]
+
+    def _named(self, configuration: Configuration) -> Iterator[str]:
+        name, made = _settled(configuration)
+        for data in self._data.get(_text(name.config["tasks"]), ()):
+            made_of = made.model_copy(update={"data": data})
+            yield identity_of(name, configuration.preset, made_of, None)
 
     def find(self, names: Iterable[str], seed: int, *, trial: bool = False) -> RunRecord | None:
         """The finished record of a run by any of its :meth:`identities`, if there is one."""
@@ -99,10 +105,8 @@ def _by_name(records: list[RunRecord]) -> dict[tuple[str, int], RunRecord]:
     return {(r.identity, r.seed): r for r in records if r.outcome in FINISHED}
 
 
-@lru_cache(maxsize=4096)
-def _settled(text: str) -> tuple[Name, Provenance]:
+def _settled(configuration: Configuration) -> tuple[Name, Provenance]:
     """The one name that all equal code gives a run, and its provenance but for the data."""
-    configuration = Configuration.model_validate_json(text)
     given = {
         "model_code": code_hash(configuration.models["_target_"]),
         "task_code": code_hash(configuration.tasks["_target_"]),

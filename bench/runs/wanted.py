@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Literal, get_args, get_origin
 
-from bench.config.config import group_file, models_of
+from bench.config.files import group_file, models_of
 from bench.config.groups import choices
 from bench.records.equivalence import Code, Config, form, todays_name
 from bench.records.schema import RunRecord, read_records

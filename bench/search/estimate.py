@@ -94,7 +94,7 @@ def _elsewhere(plan: Plan, report: Report) -> list[Estimate]:
         configuration = entry.configuration
         trials = min(plan.settings.n_trials, entry.settings)
         runs = trials + plan.settings.finals
-        counted = Estimate(entry.words[0], configuration.label, "all", trials, runs)
+        counted = Estimate(entry.name, configuration.label, "all", trials, runs)
         try:
             one = forecaster.model(entry)
             counted = replace(
@@ -134,7 +134,7 @@ def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     sweep, training = configuration.sweep, configuration.training
     trials = min(sweep.n_trials, entry.settings)
     runs = trials + sweep.finals
-    counted = Estimate(entry.words[0], configuration.label, name, trials, runs)
+    counted = Estimate(entry.name, configuration.label, name, trials, runs)
     if configuration.takes is not None:
         return replace(counted, cause=f"{configuration.task} has no training steps to time")
     try:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bench.config.config import group_file, training_configuration
+from bench.config.config import training_configuration
+from bench.config.files import shared_file
 from bench.config.groups import choices
 from bench.config.settings import Configuration
 from bench.config.source_files import modules_beside
@@ -163,9 +164,10 @@ def _with_modules_beside(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path.parent)): file.read_bytes() for file in files}
 
 
-def _defaults(configuration: Configuration) -> dict[str, Any]:
+def _defaults(configuration: Configuration) -> Mapping[str, Any]:
     """The file of the task; of one from outside, which a node does not know, nothing."""
-    return group_file("tasks", configuration.task) if configuration.task in choices("tasks") else {}
+    is_known = configuration.task in choices("tasks")
+    return shared_file("tasks", configuration.task) if is_known else {}
 
 
 def _folders(configuration: Configuration) -> Iterator[Path]:

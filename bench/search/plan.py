@@ -1,4 +1,4 @@
-"""From the words of a sweep to one entry for each model: its configuration and search space."""
+"""From the settings of a sweep to one entry for each model: its configuration and search space."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import math
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from typing import Any
 
-from bench.config.budgets import STATE, STATE_BYTES, is_budget, split, width_for
-from bench.config.config import models_of, parse
+from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
+from bench.config.command_line import read_with_lists, shown
 from bench.config.external import refuse_what_is_missing
-from bench.config.groups import GUEST, choices, guests, record_name, taking_part
-from bench.config.seeded import compose_seeded
-from bench.config.settings import Configuration, SweepSettings, TrainingSettings
-from bench.config.source_files import known_places, refuse_files_of_one_name, use_named
+from bench.config.files import copied, models_of
+from bench.config.groups import GUEST, choices, record_name, taking_part
+from bench.config.sections import SweepSettings, TrainingSettings
+from bench.config.settings import Configuration
+from bench.config.source_files import refuse_files_of_one_name, use_named
+from bench.config.tree import TARGET
 from bench.roofline.devices import checked
 from core.errors import UserError, nearest
-from core.words import word
 
 JOURNAL = "journal"  # the storage that is a file in the store
 # Settings of a sweep whose names are written without "sweep."; those of MAKING say how its runs are
@@ -28,39 +28,47 @@ RAY = ("ray.address", "ray.num_cpus", "ray.num_gpus", "ray.checkpoint_every")
 MAKING = ("workers", "executor", "storage", *RAY)
 SEARCH = ("n_trials", "extend", "sampler", "choose_over")
 SHORT_NAMES = (*SEARCH, "seeds", "data_seeds", "stack", *MAKING)
+SPACE = "sweep.search_space"
+Settings = dict[str, Any]  # dotted key -> value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
     """One model of a sweep.
 
     Attributes:
-        words: the command line that makes exactly this model's configuration.
+        configuration: before anything is searched.
         space: dotted key -> values; only keys that the model has and nobody fixed.
         guest: it takes part beside the contenders, and what it finds changes nothing for them.
     """
 
-    words: Sequence[str]
+    configuration: Configuration
     space: Mapping[str, Sequence[Any]]
     guest: bool = False
 
-    @cached_property
-    def configuration(self) -> Configuration:
-        """The configuration before anything is searched."""
-        return compose_seeded(with_width(self.words))
+    @property
+    def name(self) -> str:
+        """How a command line names the model."""
+        overrides = self.configuration.overrides
+        key = TARGET if TARGET in overrides else "models"
+        return f"{key}={overrides[key]}"
 
     @property
     def settings(self) -> int:
         """How many different settings the space holds."""
         return math.prod(len(values) for values in self.space.values())
 
+    def first(self) -> Settings:
+        """The first setting of the space."""
+        return {key: values[0] for key, values in self.space.items()}
+
     def check(self) -> None:
-        """Compose with every value of the space once, so that a mistake in the last costs no run.
+        """Try every value of the space once, so that a mistake in the last costs no run.
 
         Raises:
             UserError: a value that cannot be used.
         """
-        first = {key: values[0] for key, values in self.space.items()}
+        first = self.first()
         for key, value in [(key, value) for key, values in self.space.items() for value in values]:
             try:
                 self.at({**first, key: value})
@@ -69,8 +77,7 @@ class Entry:
 
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
-        given = [word(key, value) for key, value in setting.items()]
-        return compose_seeded(with_width([*self.words, *given]))
+        return self.configuration.with_(setting)
 
 
 @dataclass(frozen=True)
@@ -94,110 +101,81 @@ class Plan:
             return None
         sizes = sorted({entry.settings for entry in small})
         counts = " or ".join(map(str, sizes)) + (" setting" if sizes == [1] else " settings")
-        whose = "" if small == self.entries else f" of {', '.join(e.words[0] for e in small)}"
+        whose = "" if small == self.entries else f" of {', '.join(entry.name for entry in small)}"
         return f"n_trials={trials}, but the search space{whose} has only {counts}"
 
 
-def make_plan(words: Sequence[str]) -> Plan:
-    """Read the command line of a sweep.
+def plan_sweep(settings: Mapping[str, Any]) -> Plan:
+    """What a sweep of these settings does.
+
+    Args:
+        settings: dotted key -> value, of which those of ``SHORT_NAMES`` need no "sweep." before
+            them; "models" is one name, a list of them, or missing: then the task lists them.
 
     Raises:
-        UserError: a word, model, key or search space that cannot be used.
+        UserError: a setting, model, key or search space that cannot be used.
     """
-    return _made(tuple(words), guests(), known_places(words))
-
-
-# A figure asks for its sweeps to check, to count, to cost and to run them; who takes part by
-# default, and where files of classes lie, are part of what is asked.
-@lru_cache(maxsize=512)
-def _made(words: Sequence[str], beside: tuple[str, ...], places: tuple[str, ...]) -> Plan:
-    by_key = {o.key_or_group: (o.value(), w) for w in map(_in_full, words) for o in parse([w])}
-    dry_run, _ = by_key.pop("dry_run", (False, ""))
+    given = full_names(settings)
+    dry_run = given.pop("dry_run", False)
     if not isinstance(dry_run, bool):
         raise UserError(f"dry_run={dry_run} is neither true nor false")
-    device_like, _ = by_key.pop("device_like", (None, ""))
-    device_like = checked_device_like(device_like, dry_run)
-    chosen, _ = by_key.pop("models", (None, ""))
-    target, _ = by_key.pop("models._target_", (None, ""))
-    own = {key: word for key, (_, word) in by_key.items() if key.startswith("models.")}
-    shared = [word for key, (_, word) in by_key.items() if key not in own]
-    if guests_in(chosen) and "committed" not in by_key:
-        shared.append("committed=true")  # a guest is what is asked about, not those beside it
+    device_like = checked_device_like(given.pop("device_like", None), dry_run)
+    chosen, target = given.pop("models", None), given.pop(TARGET, None)
+    of_models = {key: value for key, value in given.items() if key.startswith("models.")}
+    shared = {key: value for key, value in given.items() if key not in of_models}
+    if guests_in(chosen):  # a guest is what is asked about, not those beside it
+        shared.setdefault("committed", True)
     names = _names(shared, target or chosen)
     refuse_files_of_one_name(name.removeprefix(GUEST) for name in names)
     # One file may be written in two ways, as ./net.py:Net and net.py:Net.
     names = list(dict.fromkeys(_with_file_noted(name) for name in names))
     _refuse_equal_names(names)
-    own = _with_state_in_full(own, names, shared)
-    entries = [_entry(name, own, shared, by_key) for name in names]
+    base_by_name = {n: Configuration.of({**_choice(n), **shared}) for n in names}
+    of_models = _with_state_in_full(of_models, base_by_name.values())
+    entries = [_entry(name, base, of_models, given) for name, base in base_by_name.items()]
     _refuse_equal_labels(entries)
     keys = _model_keys(entry.configuration for entry in entries)
-    used = {key for key, word in own.items() if any(word in entry.words for entry in entries)}
-    for key in sorted(own.keys() - used):
+    used = {key for entry in entries for key in entry.configuration.overrides}
+    for key in sorted(of_models.keys() - used):
         raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
-    sweep = entries[0].configuration.sweep
-    of_ray = next((word for key, (_, word) in by_key.items() if key.startswith("sweep.ray.")), None)
-    if of_ray and sweep.executor != "ray":
-        of_ray = of_ray.removeprefix("sweep.")
-        raise UserError(f"'{of_ray}' is about a Ray cluster: add executor=ray, or leave it out")
-    if sweep.data_seeds > 1 and "data_seed" not in entries[0].configuration.tasks:
-        task = entries[0].configuration.task
-        raise UserError(f"the data of {task} have no seed: leave data_seeds={sweep.data_seeds} out")
-    searched = {
-        key for key in sweep.search_space if key.startswith("models.") and not is_budget(key)
-    }
-    if searched - keys and "sweep.search_space" not in by_key:
+    first = entries[0].configuration
+    _refuse_without_effect(first, given)
+    space = first.sweep.search_space
+    searched = {key for key in space if key.startswith("models.") and key not in BUDGETS}
+    if searched - keys and SPACE not in given:
         # The task's own space serves all the models that it lists.
         listed = [name for name in _names(shared, None) if not name.startswith(GUEST)]
-        keys |= _model_keys(compose_seeded([f"models={name}", *shared]) for name in listed)
+        keys |= _model_keys(Configuration.of({**_choice(name), **shared}) for name in listed)
     for key in sorted(searched - keys):
         raise UserError(
             f"the search space has the key '{key}', which no model of this sweep has: "
             + nearest(key, keys)
         )
-    return Plan(entries, sweep, dry_run, device_like)
+    return Plan(entries, first.sweep, dry_run, device_like)
 
 
-def forget_plans() -> None:
-    """Plan anew, for a process in which the file of a class was edited."""
-    _made.cache_clear()
+def _refuse_without_effect(first: Configuration, given: Mapping[str, Any]) -> None:
+    """Refuse settings of a cluster without one, and seeds of data that have none."""
+    of_ray = next((key for key in given if key.startswith("sweep.ray.")), None)
+    if of_ray and first.sweep.executor != "ray":
+        word = shown(of_ray.removeprefix("sweep."), given[of_ray])
+        raise UserError(f"'{word}' is about a Ray cluster: add executor=ray, or leave it out")
+    data_seeds = first.sweep.data_seeds
+    if data_seeds > 1 and "data_seed" not in first.tasks:
+        raise UserError(f"the data of {first.task} have no seed: leave data_seeds={data_seeds} out")
 
 
-def with_width(words: Sequence[str]) -> list[str]:
-    """The words of a run with ``models.width=W`` in the place of a budget, ``models.parameters=N``
-    or ``models.state_bytes=N``, if one is asked.
-
-    Raises:
-        UserError: no width meets it, or the model has none.
-    """
-    in_full = list(words)
-    state = next((word for word in words if word.startswith(f"{STATE}=")), None)
-    if state is not None:
-        others = split([one for one in words if one != state])[1]
-        if "state" not in compose_seeded(others).models:
-            in_full = [STATE_BYTES + one[len(STATE) :] if one == state else one for one in words]
-    asked, others = split(in_full)
-    if asked is None:
-        return in_full
-    return [*others, f"models.width={width_for(compose_seeded(others), asked)}"]
-
-
-def _with_state_in_full(
-    own: Mapping[str, str], names: Sequence[str], shared: Sequence[str]
-) -> dict[str, str]:
+def _with_state_in_full(of_models: Settings, configurations: Iterable[Configuration]) -> Settings:
     """``models.state`` as the budget that it is short for, where it is no setting of any model."""
-    if STATE not in own:
-        return dict(own)
-    composed = (compose_seeded([_choice(name.removeprefix(GUEST)), *shared]) for name in names)
-    if any("state" in configuration.models for configuration in composed):
-        return dict(own)
-    in_full = STATE_BYTES + own[STATE][len(STATE) :]
-    return {key: word for key, word in own.items() if key != STATE} | {STATE_BYTES: in_full}
+    if STATE not in of_models or any("state" in c.models for c in configurations):
+        return of_models
+    return {STATE_BYTES if key == STATE else key: value for key, value in of_models.items()}
 
 
-def _choice(name: str) -> str:
-    """The word that chooses a model; a name with a dot is a class from elsewhere."""
-    return f"models._target_={name}" if "." in name else f"models={name}"
+def _choice(name: str) -> Settings:
+    """The setting that chooses a model; a name with a dot is a class from elsewhere."""
+    model = name.removeprefix(GUEST)
+    return {TARGET if "." in model else "models": model}
 
 
 def checked_device_like(name: Any, dry_run: bool) -> str | None:
@@ -208,10 +186,10 @@ def checked_device_like(name: Any, dry_run: bool) -> str | None:
     """
     if name is None:
         return None
-    found = checked(name)
+    device = checked(name)
     if not dry_run:
         raise UserError(f"device_like={name} is about a plan that is not run: add dry_run=true")
-    return found
+    return device
 
 
 def _with_file_noted(name: str) -> str:
@@ -254,32 +232,30 @@ def _refuse_equal_labels(entries: Sequence[Entry]) -> None:
 
 
 def _entry(
-    name: str, own: Mapping[str, str], shared: Sequence[str], fixed: Container[str]
+    name: str, base: Configuration, of_models: Mapping[str, Any], fixed: Container[str]
 ) -> Entry:
-    """One model, with those of ``own`` that it has and without the keys that are ``fixed``."""
-    guest, name = name.startswith(GUEST), name.removeprefix(GUEST)
-    choice = _choice(name)
-    base = compose_seeded([choice, *shared])
+    """One model, with the settings of models that it has, and without the searched keys that are
+    fixed."""
     space = base.sweep.search_space
     _check_space(space)
-    known = [
-        key
-        for key in (*own, *space)
-        if not key.startswith("models.") or is_budget(key) or key.split(".")[1] in base.models
-    ]
-    words = [choice, *shared, *(word for key, word in own.items() if key in known)]
-    by_budget = {"models.width"} if any(map(is_budget, own)) else set()
-    own_space = {
-        key: space[key]
-        for key in space
-        if key in known and key not in fixed and key not in by_budget
+
+    def is_known(key: str) -> bool:
+        return not key.startswith("models.") or key in BUDGETS or key.split(".")[1] in base.models
+
+    own = {key: value for key, value in of_models.items() if is_known(key)}
+    by_budget = any(key in BUDGETS for key in of_models)
+    searched = {
+        key: values
+        for key, values in space.items()
+        if is_known(key) and key not in fixed and not (by_budget and key == WIDTH)
     }
-    entry = Entry(words, own_space, guest)
+    entry = Entry(base.with_(own), searched, name.startswith(GUEST))
     entry.check()
-    if "." in name and base.takes is None:
-        first = {key: values[0] for key, values in own_space.items()}
-        given = {key: v for key, v in entry.at(first).models.items() if key != "_target_"}
-        refuse_what_is_missing(given, name, sizes=1)
+    model = name.removeprefix(GUEST)
+    if "." in model and base.takes is None:
+        models = entry.at(entry.first()).models
+        given = {key: value for key, value in models.items() if key != "_target_"}
+        refuse_what_is_missing(given, model, sizes=1)
     return entry
 
 
@@ -290,24 +266,18 @@ def warn_of_warmup(configurations: Iterable[Configuration]) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def list_models(word: str) -> str:
-    """``models=a,b`` as the list it means: brackets need quotes in some shells."""
-    key, _, value = word.partition("=")
-    if key == "models" and "," in value and not value.startswith("["):
-        return f"models=[{value}]"
-    return word
+def full_names(settings: Mapping[str, Any], short: Container[str] = SHORT_NAMES) -> Settings:
+    """The settings under their whole names.
 
-
-def in_full(word: str, short: Container[str] = SHORT_NAMES) -> str:
-    """The word with the whole name of its setting."""
-    return f"sweep.{word}" if word.partition("=")[0] in short else word
-
-
-def _in_full(word: str) -> str:
-    key = word.partition("=")[0]
-    if key.startswith("ray.") and key not in RAY:
-        raise UserError(f"there is no setting '{key}': {nearest(key, RAY)}")
-    return in_full(list_models(word))
+    Raises:
+        UserError: an unknown setting of a cluster.
+    """
+    named = {}
+    for key, value in settings.items():
+        if key.startswith("ray.") and key not in RAY:
+            raise UserError(f"there is no setting '{key}': {nearest(key, RAY)}")
+        named[f"sweep.{key}" if key in short else key] = copied(value)
+    return named
 
 
 def guests_in(chosen: Any) -> list[str]:
@@ -318,7 +288,7 @@ def guests_in(chosen: Any) -> list[str]:
     return own if len(own) == len(names) else []
 
 
-def _names(shared: Sequence[str], chosen: Any) -> list[str]:
+def _names(shared: Mapping[str, Any], chosen: Any) -> list[str]:
     if chosen == "all":
         raise UserError(
             "there is no model 'all': leave models= out to take those that the task lists, "
@@ -332,18 +302,18 @@ def _names(shared: Sequence[str], chosen: Any) -> list[str]:
         return [chosen]
     if chosen is None:
         # Which models a task sweeps does not depend on the model that it is composed with.
-        composed = compose_seeded([f"models={some_model(shared)}", *shared])
+        composed = Configuration.of({"models": some_model(shared), **shared})
         return composed.sweep.models or choices(composed.takes or "models")
     if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
         raise UserError(f'models={chosen} is not a list of different names: "models=[a,b]"')
     return [str(name) for name in chosen]
 
 
-def some_model(words: Sequence[str]) -> str:
-    """A model that the task of a command line takes. Any model will do where the task is missing or
-    unknown, since ``compose`` then says what is wrong."""
-    task = next((w.partition("=")[2] for w in reversed(words) if w.startswith("tasks=")), None)
-    return choices(models_of(task) if task in choices("tasks") else "models")[0]
+def some_model(settings: Mapping[str, Any]) -> str:
+    """A model that the task of some settings takes. Any model will do where the task is missing or
+    unknown, since composing them then says what is wrong."""
+    task = settings.get("tasks")
+    return choices(models_of(str(task)) if task in choices("tasks") else "models")[0]
 
 
 def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
@@ -364,3 +334,8 @@ def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
                 f"the search space gives {key} the values {values!r}, but it needs a list of "
                 "different numbers, words, true, false or null"
             )
+
+
+def make_plan(words: Sequence[str]) -> Plan:
+    """As :func:`plan_sweep`, of command-line words."""
+    return plan_sweep(read_with_lists(words))

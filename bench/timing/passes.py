@@ -12,8 +12,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bench.config.config import group_file
 from bench.config.external import load_class
+from bench.config.files import group_file
 from bench.config.groups import DESCRIPTIVE, choices
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings

@@ -9,7 +9,7 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bench.config.config import load_groups
+from bench.config.files import main_file
 from bench.config.settings import Configuration, TrainingSettings
 from bench.records.provenance import processor
 from bench.timing.settings import SpeedSettings
@@ -33,7 +33,7 @@ from core.errors import RUN_FAILED, UserError
 from core.files import ROOT
 from core.processes import module_command
 from core.progress import Report, now_and_then
-from core.words import word
+from core.words import words_of
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
@@ -84,7 +84,7 @@ def measure_engine(
     times. Also how far apart the trained weights are.
     """
     own = {"batch_size": settings.batch, "threads": settings.threads}
-    defaults = TrainingSettings(**{**load_groups({})["training"], **own})
+    defaults = TrainingSettings(**{**main_file()["training"], **own})
     training = timed(defaults, settings.engine_steps)
     task = RandomTokens(settings.length[0], vocabulary)
     blocks = _blocks(build, task, training, settings.seed, settings.rounds, device, report)
@@ -257,17 +257,16 @@ def _plain_block(
 SECONDS_TO_FIRST_STEP = 3600.0
 
 
-def cpu_seconds_to_first_step(words: Sequence[str]) -> float:
-    """CPU-seconds, user and system, of ``python -m bench.train WORDS`` when its first step is done
-    and saved. The process is looked at from outside, and ended then.
+def cpu_seconds_to_first_step(settings: Mapping[str, Any]) -> float:
+    """CPU-seconds, user and system, of ``python -m bench.train`` with these settings when its first
+    step is done and saved. The process is looked at from outside, and ended then.
 
     Raises:
         UserError: it ended before.
     """
-    rest = [given for given in words if not given.startswith(("store=", "training.checkpoint_"))]
     with tempfile.TemporaryDirectory() as folder:
-        own = [word("store", folder), "training.checkpoint_every=1"]
-        command = module_command("bench.train", [*rest, *own])
+        own = {"store": folder, "training.checkpoint_every": 1}
+        command = module_command("bench.train", words_of({**settings, **own}))
         deadline = time.monotonic() + SECONDS_TO_FIRST_STEP
         with Child(command, ROOT) as child:
             while not any(Path(folder).glob("work/*/checkpoint-0.pt")):

@@ -163,7 +163,7 @@ def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
 
 
 def _size(configuration: Configuration, model: nn.Module, task: Task, asked: Asked) -> int:
-    if asked.key == "parameters":
+    if asked.key == "models.parameters":
         return count_parameters(model)
     state_bytes = getattr(model, "state_bytes", None)
     if state_bytes is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -34,21 +34,19 @@ class WordSettings(BaseModel):
     trust: str | None = None
 
     @classmethod
-    def read(cls, words: Sequence[str]) -> Self:
-        """Words ``key=value``, those ``tasks.KEY=PLACE`` among them; texts are taken as they are,
-        without quotes or escapes.
+    def of(cls, given: Mapping[str, str | None]) -> Self:
+        """Settings by key, those ``tasks.KEY`` among them, as a command line has them.
 
         Raises:
-            UserError: a word of another kind, an unknown or a missing key, or a value that cannot
-                be used.
+            UserError: one without a value, an unknown or a missing key, or a value that cannot be
+                used.
         """
         values: dict[str, Any] = {"locations": {}}
         known = cls.model_fields.keys() - {"locations"}
-        for word in words:
-            key, equals, value = word.partition("=")
-            if not equals:
+        for key, value in given.items():
+            if value is None:
                 wanted = f"settings are written key=value, {cls.example}"
-                raise UserError(f"cannot read '{word}': {wanted}")
+                raise UserError(f"cannot read '{key}': {wanted}")
             if key.startswith("tasks."):
                 values["locations"][key.removeprefix("tasks.")] = value
             elif key in known:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bench.config.config import group_file
+from bench.config.files import group_file
 from bench.config.groups import choices
 from bench.config.settings import Place
 from bench.writing.continuations import GenerationSettings, WordSettings, continue_text

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from bench.config.budgets import TOLERANCE, is_budget
+from bench.config.budgets import BUDGETS, TOLERANCE
 from bench.config.samplers import choice_of, key_of, tried_by
 from bench.records.identity import run_ids_of
 from bench.records.numbers import kind_of
@@ -147,7 +147,7 @@ def _has(record: RunRecord, trial: Trial) -> bool:
     """Whether a run has the values of a trial, and the size that a budget asks for."""
     for key, value in trial.parameters.items():
         section, _, name = key.partition(".")
-        if is_budget(key):
+        if key in BUDGETS:
             size = getattr(record.cost, name)
             if size and abs(size - value) > TOLERANCE * value:  # of a run that failed none is known
                 return False

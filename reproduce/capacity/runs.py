@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from bench.config.config import group_file
+from bench.config.files import group_file
 from bench.records.schema import RunRecord
 from reproduce.claims.grammar import Records, Runs
 from reproduce.claims.presets import preset_settings

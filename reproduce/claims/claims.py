@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from bench.records.schema import RunRecord
@@ -77,7 +77,7 @@ class Claim:
         text += f"; {BY_THEMSELVES}" if self.of_each else ""
         return f"{text}. {self.control.text}" if self.control else text
 
-    @property
+    @cached_property
     def hashes(self) -> Hashes:
         """By which a change of it is seen."""
         words = [self.sentence, self.source, self.tolerance, self.rule.text, self.rule.numbers]

@@ -8,22 +8,21 @@ Nor is it enough that a control has too few runs to pass: it must not pass at ``
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
-from bench.config.seeded import compose_seeded
+from bench.config.command_line import read
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
-from bench.search.plan import make_plan
-from core.words import word
+from bench.search.plan import Plan
 from reproduce.claims.fairness import is_trained
 from reproduce.claims.grammar import Records, Rule
 from reproduce.claims.presets import flat
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 
-STEP = "training.steps=1"
+STEP: Mapping[str, Any] = {"training.steps": 1}
 # A control without any effect passes a test for "more than 0" at this level once in ten times.
 LEANING = 0.8
 FEWEST = 3  # seeds of a system by hand, which may have others than the claim
@@ -61,7 +60,9 @@ class NoControl:
         """The finding as it is."""
         return finding
 
-    def configurations(self, *words: Iterable[Sequence[str]]) -> list[Configuration]:
+    def twins_of(
+        self, runs: Iterable[Configuration], sweeps: Iterable[Plan]
+    ) -> list[Configuration]:
         """There are no twins."""
         return []
 
@@ -181,60 +182,73 @@ class Untrained:
 
     def _pairs(self, records: Records) -> Iterator[tuple[RunRecord, RunRecord | None]]:
         """Each run with its twin, if it has one; a predictor is its own."""
-        pool: dict[tuple[str, str, str, int], list[RunRecord]] = defaultdict(list)
+        pool: dict[tuple[str, str, str, int], list[tuple[RunRecord, Mapping[str, Any]]]]
+        pool = defaultdict(list)
         for record in filter(is_twin, records):
-            pool[_place(record)].append(record)
+            pool[_place(record)].append((record, flat(record.config, record.config)))
         for run in without_twins(records):
             if run.role == "baseline":
                 yield run, run
             else:
-                of_run = (twin for twin in pool[_place(run)] if self._is_twin_of(twin, run))
-                yield run, next(of_run, None)
+                yield run, self._twin_among(pool[_place(run)], run)
 
-    def _is_twin_of(self, twin: RunRecord, run: RunRecord) -> bool:
-        """Whether they differ in nothing but the length of the training and what was searched."""
-        keys = (word.partition("=")[0] for word in self._words(run.task, run.model))
-        free = {*keys, *(run.study.search_space if run.study else ())}
-        settings, twin_settings = flat(run.config, run.config), flat(twin.config, twin.config)
-        # The words that make the twin of a measurement may change its data.
+    def _twin_among(
+        self, twins: Iterable[tuple[RunRecord, Mapping[str, Any]]], run: RunRecord
+    ) -> RunRecord | None:
+        """The first that differs from a run in nothing but the length of the training and what was
+        searched.
+
+        Args:
+            twins: each with its settings.
+        """
+        free = {*self._changes(run.task, run.model), *(run.study.search_space if run.study else ())}
+        compared = flat(run.config, run.config)
+        for key in free & compared.keys():
+            del compared[key]
+        # The settings that make the twin of a measurement may change its data.
         by_itself = bool({run.task, run.model} & self.keys.keys())
-        if run.provenance.data != twin.provenance.data and not by_itself:
-            return False
-        compared = settings.keys() - free
-        return all(twin_settings.get(key) == settings[key] for key in compared)
+        for twin, settings in twins:
+            same_data = by_itself or run.provenance.data == twin.provenance.data
+            if same_data and all(settings.get(key) == v for key, v in compared.items()):
+                return twin
+        return None
 
-    def _words(self, task: str, model: str, usual: str = STEP) -> list[str]:
-        return self.keys.get(task, self.keys.get(model, usual)).split()
+    @cached_property
+    def _changes_by_name(self) -> dict[str, Mapping[str, Any]]:
+        """Task or model -> the settings that make a twin of a measurement."""
+        return {name: read(words.split()) for name, words in self.keys.items()}
 
-    def configurations(
-        self, runs: Iterable[Sequence[str]], sweeps: Iterable[Sequence[str]]
+    def _changes(self, task: str, model: str, usual: Mapping[str, Any] = STEP) -> Mapping[str, Any]:
+        own = self._changes_by_name
+        return own.get(task, own.get(model, usual))
+
+    def twins_of(
+        self, runs: Iterable[Configuration], sweeps: Iterable[Plan]
     ) -> list[Configuration]:
-        """The twins of these command lines, each once: of single runs, and of each model of a sweep
-        with as many seeds as its final runs."""
-        configuration_by_run: dict[str, Configuration] = {}
-        for words in runs:
-            configuration_by_run |= self._of(words, swept=False)
-        for words in sweeps:
-            plan = make_plan(words)
-            for entry in plan.entries:
-                if entry.guest:  # no claim judges one
-                    continue
-                first = [word(key, values[0]) for key, values in entry.space.items()]
-                configuration_by_run |= self._of([*entry.words, *first], swept=True)
-        return list(configuration_by_run.values())
+        """The twins of these runs, each once: of single runs, and of each model of a sweep with as
+        many seeds as its final runs."""
+        twin_by_run: dict[str, Configuration] = {}
 
-    def _of(self, words: Sequence[str], swept: bool) -> dict[str, Configuration]:
-        usual = compose_seeded(words)
-        by_itself = usual.takes is not None
-        short = self._words(usual.task, usual.model, "" if by_itself else STEP)
-        if not short:
-            return {}
-        first = compose_seeded([*words, *short])
-        runs = first.final_runs() if swept else [first]
-        configuration_by_run = {}
+        def add(twin: Configuration) -> None:
+            key = f"{twin.task} {twin.model} {twin.seed} {twin.resolved()}"
+            twin_by_run.setdefault(key, twin)
+
         for run in runs:
-            configuration_by_run[f"{run.task} {run.model} {run.seed} {run.resolved()}"] = run
-        return configuration_by_run
+            if (twin := self._twin_of(run)) is not None:
+                add(twin)
+        for plan in sweeps:
+            for entry in plan.entries:
+                # No claim judges a guest.
+                twin = None if entry.guest else self._twin_of(entry.at(entry.first()))
+                for final in [] if twin is None else twin.final_runs():
+                    add(final)
+        return list(twin_by_run.values())
+
+    def _twin_of(self, run: Configuration) -> Configuration | None:
+        """What is made for a run; None of a measurement without settings that make it."""
+        by_itself = run.takes is not None
+        changes = self._changes(run.task, run.model, {} if by_itself else STEP)
+        return run.with_(changes) if changes else None
 
 
 UNTRAINED = Untrained()

@@ -166,11 +166,11 @@ def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
     return blobs
 
 
-def _git(root: Path, *words: str, given: bytes = b"") -> bytes:
+def _git(root: Path, *arguments: str, given: bytes = b"") -> bytes:
     """What git says of this checkout, whatever its user has set."""
     usual = ("-c", "log.showSignature=false", "-c", "diff.relative=false")
     return subprocess.run(
-        ["git", "-C", str(root), *usual, *words],
+        ["git", "-C", str(root), *usual, *arguments],
         input=given,
         capture_output=True,
         check=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from bench.config.config import group_file
+from bench.config.files import group_file
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import Control
 from reproduce.claims.grammar import (

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from bench.config.config import parse
+from bench.config.command_line import shown as setting_shown
 from bench.config.groups import choices
 from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from core.errors import OK, UserError, nearest
 from core.files import write_atomically
 from core.places import absolute, shown
-from core.words import word as quoted_word
 from reproduce.experiment import Experiment
 from reproduce.planning.console import print_plan
 from reproduce.planning.experiments import experiments
@@ -24,12 +24,12 @@ from reproduce.planning.work import work
 from reproduce.request import task_keys
 
 LARGEST_HOURS = 24.0 * 366
-SHARED = ("device", "tracking", *MAKING)  # words that every figure knows
+SHARED = ("device", "tracking", *MAKING)  # settings that every figure knows
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The words of the command line, read."""
+    """What a command line asks for; ``others`` are settings of the figures."""
 
     preset: str = "laptop"
     hours: float | None = None
@@ -38,20 +38,20 @@ class Asked:
     store: Path = Path("runs")
     dry_run: bool = False
     storage: str = JOURNAL
-    others: tuple[str, ...] = ()
+    others: Mapping[str, Any] = field(default_factory=dict)
     device_like: str | None = None
     page: Path | None = None
 
     @classmethod
-    def read(cls, words: Sequence[str], known: Mapping[str, Experiment]) -> Asked:
-        """Check every word.
+    def of(cls, settings: Mapping[str, Any], known: Mapping[str, Experiment]) -> Asked:
+        """Check every setting.
 
         Raises:
             UserError: one that cannot be used.
         """
-        values = {o.key_or_group: (o.value(), w) for w in words for o in parse([w])}
-        own = {name: values.pop(name)[0] for name in OWN if name in values}
-        storage = str(values.get("storage", values.get("sweep.storage", (cls.storage, "")))[0])
+        own = {key: value for key, value in settings.items() if key in OWN}
+        others = {key: value for key, value in settings.items() if key not in OWN}
+        storage = str(others.get("storage", others.get("sweep.storage", cls.storage)))
         preset, workers = own.get("preset", cls.preset), own.get("workers", cls.workers)
         if preset not in choices("preset"):
             raise UserError(
@@ -68,46 +68,48 @@ class Asked:
                 f"storage={storage} is neither '{cls.storage}' nor an address of a database, such "
                 "as postgresql://USER@HOST:5432/DATABASE"
             )
-        others = tuple(word for _, word in values.values())
-        preset = str(preset)
         store = absolute(str(own.get("store", cls.store)))
         hours = _hours(own.get("hours"))
         device_like = checked_device_like(own.get("device_like"), dry_run)
         page = own.get("page")
         if page is not None and (not dry_run or device_like is not None):
             raise UserError("page= is a page of a plan: say dry_run=true too, and no device_like=")
-        asked = (preset, hours, workers, figures, store, dry_run, storage, others)
+        asked = (str(preset), hours, workers, figures, store, dry_run, storage, others)
         return cls(*asked, device_like, None if page is None else absolute(str(page)))
 
-    def words(self, known: Mapping[str, Experiment]) -> dict[str, list[str]]:
-        """For each figure the words of ``python -m reproduce``.
+    def settings(self, known: Mapping[str, Experiment]) -> dict[str, dict[str, Any]]:
+        """For each figure the settings of ``python -m reproduce``.
 
         Raises:
-            UserError: a word that no figure knows.
+            UserError: a setting that no figure knows.
         """
-        store = quoted_word("store", str(self.store))
-        base = [f"preset={self.preset}", store, f"workers={self.workers}"]
-        keys = {word: parse([word])[0].key_or_group for word in self.others}
-        settings = {n: set(task_keys(known[n], base[0])) if keys else set() for n in self.figures}
+        base = {"preset": self.preset, "store": str(self.store), "workers": self.workers}
         shared = {*SHARED, *(f"sweep.{name}" for name in MAKING)}
-        of = {name: {*shared, *own, *(f"tasks.{k}" for k in own)} for name, own in settings.items()}
-        for word, key in keys.items():
-            if not any(key in own for own in of.values()):
-                valid = {*OWN, *(key for own in of.values() for key in own)}
+        keys_by_figure = {}
+        for name in self.figures:
+            of_task = task_keys(known[name], self.preset) if self.others else {}
+            keys_by_figure[name] = {*shared, *of_task, *(f"tasks.{key}" for key in of_task)}
+        for key, value in self.others.items():
+            if not any(key in keys for keys in keys_by_figure.values()):
+                valid = {*OWN, *(key for keys in keys_by_figure.values() for key in keys)}
                 raise UserError(
-                    f"'{word}' is known to none of these figures: {nearest(key, valid)}"
+                    f"'{setting_shown(key, value)}' is known to none of these figures: "
+                    + nearest(key, valid)
                 )
-        return {n: [*base, *(w for w, key in keys.items() if key in of[n])] for n in self.figures}
+        return {
+            name: {**base, **{key: v for key, v in self.others.items() if key in keys}}
+            for name, keys in keys_by_figure.items()
+        }
 
 
 OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like", "page")
 
 
-def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
+def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -> int:
     """Exit code 0 when all is there or time is over, 1 if something could not be run."""
-    asked = Asked.read(words, reproductions)
+    asked = Asked.of(settings, reproductions)
     of = {name: reproductions[name] for name in asked.figures}
-    own = asked.words(reproductions)
+    own = asked.settings(reproductions)
 
     def look() -> Survey:
         from bench.search.exchange import open_exchange

@@ -152,7 +152,7 @@ class Speeds:
         configuration = run.configuration
         asked = configuration.preset, run.key
         if asked not in self._asked:
-            own = training_key(configuration.resolved(), 0)
+            own = f"0 {configuration.setting}"
             key = f"{run.role == 'baseline'} {configuration.preset} {own}"
             if key not in self._known:
                 self._known[key] = self._cost(configuration, own, run.role == "baseline")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.runs.shelf import training_key
 from reproduce.claims.claims import Claim, ClaimResult
 from reproduce.claims.verdicts import NOT_ASKED
 from reproduce.planned import PlannedRun, missing
@@ -56,7 +55,8 @@ def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Experime
     if preset or decision:
         again = f" seeds={decision.repeated}" if decision else ""
         preset = preset or survey.preset
-        runs = own[0].runs if own else missing(_runs_at(survey, figure, preset, claim, again))
+        seeds = decision.repeated if decision else None
+        runs = own[0].runs if own else missing(_runs_at(survey, figure, preset, claim, seeds))
         trains = any(run.role != "baseline" for run in runs)
         paid = survey.shelf.weights if own else ()
         cost = survey.speeds.together(runs, paid) if trains else Cost()
@@ -89,12 +89,14 @@ def _adds(survey: Survey, review: Review, claim: Claim, preset: str) -> bool:
 
 def _setting_and_seed(run: PlannedRun) -> str:
     """Equal for runs that differ in nothing but the preset."""
-    return training_key(run.configuration.resolved(), run.configuration.seed)
+    return f"{run.configuration.seed} {run.configuration.setting}"
 
 
 def _runs_at(
-    survey: Survey, figure: str, preset: str, claim: Claim, more: str = ""
+    survey: Survey, figure: str, preset: str, claim: Claim, seeds: int | None = None
 ) -> list[PlannedRun]:
-    """The runs of a figure's plan at a preset, with the words of a claim and ``more``."""
-    own = [word for word in survey.words[figure] if not word.startswith("preset=")]
-    return survey.runs_of(figure, [*own, f"preset={preset}", *chosen_by(claim), *more.split()])
+    """The runs of a figure's plan at a preset, with what a claim is asked of."""
+    settings = {**survey.settings[figure], "preset": preset, **chosen_by(claim)}
+    if seeds is not None:
+        settings["seeds"] = seeds
+    return survey.runs_of(figure, settings)

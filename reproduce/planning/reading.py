@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from bench.config.command_line import read
 from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim, ClaimResult
 from reproduce.claims.grammar import Records
@@ -57,9 +59,9 @@ def reads_more(
     return found(runs) != found(old)
 
 
-def chosen_by(claim: Claim) -> list[str]:
-    """The words that choose what a claim is asked of; where that lies changes no plan."""
-    return [word for word in claim.asked_with.split() if not word.endswith("=FOLDER")]
+def chosen_by(claim: Claim) -> dict[str, Any]:
+    """The settings that choose what a claim is asked of; where that lies changes no plan."""
+    return {key: v for key, v in read(claim.asked_with.split()).items() if v != "FOLDER"}
 
 
 def _failed(run: PlannedRun, like: RunRecord) -> RunRecord:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from bench.config.command_line import shown
 from bench.records.identity import one_of_each
 from bench.records.store import Store
 from bench.runs.shelf import Shelf
@@ -38,21 +39,26 @@ class Candidate:
     """Runs that would decide claims of one reproduction.
 
     Attributes:
-        words: of ``python -m reproduce``, beside the figure's name.
+        settings: of ``python -m reproduce``, beside the figure's name.
         runs: those that have no record yet.
         claims: names of the claims that they may decide.
     """
 
     figure: str
-    words: tuple[str, ...]
+    settings: Mapping[str, Any]
     runs: tuple[PlannedRun, ...]
     claims: frozenset[str]
 
     @property
     def shown(self) -> str:
         """The command's words, without those about where and how it runs."""
-        own = ("preset=", "seeds=")
-        return " ".join([self.figure, *(w for w in self.words if w.startswith(own))])
+        named = {k: v for k, v in self.settings.items() if k in ("preset", "seeds")}
+        return " ".join([self.figure, *(shown(key, value) for key, value in named.items())])
+
+    @property
+    def key(self) -> str:
+        """Equal for the same runs."""
+        return f"{self.figure} {self.settings}"
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,8 @@ class Review:
 
     def asks(self, claim: Claim) -> bool:
         """Whether the request has the words without which its runs say nothing of a claim."""
-        return all(f"tasks.{word}" in self.request.passed_on for word in chosen_by(claim))
+        asked = chosen_by(claim).items()
+        return all(self.request.passed_on.get(f"tasks.{key}") == value for key, value in asked)
 
     def decision(self, claim: Claim) -> Closed | None:
         """By which a claim gets no more seeds at this preset."""
@@ -149,19 +156,19 @@ class Survey:
     """All reproductions at one preset by the records at hand when it was made.
 
     Args:
-        words: for every reproduction, by its name; ``preset=`` and ``store=`` among them.
+        settings: for every reproduction, by its name; "preset" and "store" among them.
         device_like: what runs cost is estimated for this device; None is by records of this one's.
     """
 
     def __init__(
         self,
         reproductions: Mapping[str, Experiment],
-        words: Mapping[str, Sequence[str]],
+        settings: Mapping[str, Mapping[str, Any]],
         preset: str,
         store: Path,
         device_like: str | None = None,
     ) -> None:
-        self._reproductions, self.words = reproductions, words
+        self._reproductions, self.settings = reproductions, settings
         self.preset, self.store, self.device_like = preset, store, device_like
         self.shelf = Shelf(preset, Store(store))
         gc.freeze()  # records are kept to the end: the collector need not walk them again
@@ -171,12 +178,12 @@ class Survey:
 
             self.speeds = SpeedsElsewhere(self.shelf.every, device_like)
         self._shelves = {preset: self.shelf}
-        self._runs: dict[tuple[str, ...], list[PlannedRun]] = {}
+        self._runs: dict[str, list[PlannedRun]] = {}
         self.reviews = {name: self._review(name) for name in reproductions}
 
     def _review(self, name: str) -> Review:
         reproduction = self._reproductions[name]
-        request = Request.read(self.words[name], name, reproduction)
+        request = Request.of(self.settings[name], name, reproduction)
         changed = bool(request.view.overrides)
         judged = _chosen(reproduction, self.shelf.committed)
         results = () if changed else _judged(reproduction, judged)
@@ -235,18 +242,18 @@ class Survey:
         return [one for review in self.reviews.values() for one in self._candidates(review)]
 
     def _candidates(self, review: Review) -> list[Candidate]:
-        words = tuple(self.words[review.figure])
+        settings = self.settings[review.figure]
         found = []
         asked = [result for result in review.open if review.asks(result.claim)]
         decided = frozenset(r.claim.name for r in asked if review.may_decide(r))
         if decided:
-            found.append(Candidate(review.figure, words, tuple(review.missing), decided))
+            found.append(Candidate(review.figure, settings, tuple(review.missing), decided))
         left = [r for r in asked if r.claim.name not in decided and not review.decision(r.claim)]
         if not left or self._was_extended(review):
             return found
         needed = {r.claim.name: r.finding.seeds_needed for r in left}
         for seeds in sorted({number for number in needed.values() if number is not None}):
-            more = (*words, f"seeds={seeds}")
+            more = {**settings, "seeds": seeds}
             runs = missing(self.runs_of(review.figure, more))
             settled = {n for n, number in needed.items() if number and number <= seeds}
             found.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
@@ -260,16 +267,16 @@ class Survey:
         known = [*self.shelf.committed, *self.shelf.local]
         return any(record.identity in names and record.seed > last for record in known)
 
-    def runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
-        """The runs of a reproduction with other words than those of the survey."""
-        key = (figure, *words)
+    def runs_of(self, figure: str, settings: Mapping[str, Any]) -> list[PlannedRun]:
+        """The runs of a reproduction with other settings than those of the survey."""
+        key = f"{figure} {settings}"
         if key not in self._runs:
-            self._runs[key] = self._runs_of(figure, words)
+            self._runs[key] = self._runs_of(figure, settings)
         return self._runs[key]
 
-    def _runs_of(self, figure: str, words: Sequence[str]) -> list[PlannedRun]:
+    def _runs_of(self, figure: str, settings: Mapping[str, Any]) -> list[PlannedRun]:
         reproduction = self._reproductions[figure]
-        request = Request.read(words, figure, reproduction)
+        request = Request.of(settings, figure, reproduction)
         preset = request.view.preset
         if preset not in self._shelves:
             self._shelves[preset] = Shelf(preset, Store(self.store))

@@ -63,11 +63,11 @@ def work(first: Survey, look: Callable[[], Survey], workers: int, hours: float |
     Raises:
         KeyboardInterrupt: stopped by the user; the same command goes on.
     """
-    survey, tried, failed = first, set[tuple[str, ...]](), False
+    survey, tried, failed = first, set[str](), False
     with clock(hours) as time:
         try:
             while (chosen := _next(survey, tried, workers)) is not None:
-                tried.add((chosen.figure, *chosen.words))
+                tried.add(chosen.key)
                 failed |= not _make(survey, chosen)
                 latest = look()
                 print_decided(survey.verdicts, latest.verdicts)
@@ -83,9 +83,9 @@ def work(first: Survey, look: Callable[[], Survey], workers: int, hours: float |
     return RUN_FAILED if failed else OK
 
 
-def _next(survey: Survey, tried: set[tuple[str, ...]], workers: int) -> Candidate | None:
+def _next(survey: Survey, tried: set[str], workers: int) -> Candidate | None:
     """The best of what was not tried yet, and a line that says so."""
-    left = [one for one in survey.candidates if (one.figure, *one.words) not in tried]
+    left = [one for one in survey.candidates if one.key not in tried]
     steps = in_order(survey, left)
     if not steps:
         return None
@@ -102,7 +102,7 @@ def _next(survey: Survey, tried: set[tuple[str, ...]], workers: int) -> Candidat
 def _make(survey: Survey, chosen: Candidate) -> bool:
     """Run what a candidate misses; False, with a sentence, if that cannot be."""
     reproduction = survey.reviews[chosen.figure].reproduction
-    request = Request.read(chosen.words, chosen.figure, reproduction)
+    request = Request.of(chosen.settings, chosen.figure, reproduction)
     try:
         obtain(request, reproduction)
     except UserError as error:

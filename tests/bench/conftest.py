@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import read_records
+from bench.search.plan import make_plan
 from bench.search.storage import open_storage
-from bench.sweep import run_sweep
+from bench.sweep import records_of
 from core.progress import silent
 
 TINY = [
@@ -61,5 +62,5 @@ def states(store):
 def undisturbed(tmp_path_factory):
     """The outcome of a sweep that nothing disturbs."""
     store = tmp_path_factory.mktemp("undisturbed")
-    records = run_sweep([*SWEEP, f"store={store}"], silent)
+    records = records_of(make_plan([*SWEEP, f"store={store}"]), silent)
     return outcome(store, records)

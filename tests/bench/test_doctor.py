@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from bench.config.config import group_file
+from bench.config.files import group_file
 from bench.config.groups import choices
 from bench.doctor import GENERATED, NO_GPU, SIGNS_OF_A_GPU, _data
 from core.files import ROOT

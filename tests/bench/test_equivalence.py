@@ -32,7 +32,8 @@ from bench.runs.obtain import obtain, serve_or_make
 from bench.runs.proving import Made, Pair, batches
 from bench.runs.serving import identify
 from bench.runs.wanted import BASELINES, Wanted
-from bench.sweep import run_sweep
+from bench.search.plan import make_plan
+from bench.sweep import records_of
 from core.errors import UserError
 from tests.bench.records import make_record
 from tests.conftest import ROOT
@@ -240,7 +241,7 @@ def test_a_committed_search_is_taken_over_and_only_missing_seeds_are_made(
     words += ["sweep.search_space={models.rate:[0.5,1.0]}", f"extend={extend}"]
 
     def sweep(name: str, *more: str) -> list[RunRecord]:
-        return run_sweep([*words, f"store={tmp_path / name}", *more], lambda *_: None)
+        return records_of(make_plan([*words, f"store={tmp_path / name}", *more]), lambda *_: None)
 
     made = [record for record in sweep("made", "seeds=1") if record.role == "final"]
     assert made[0].study is not None
@@ -274,7 +275,7 @@ def test_a_search_over_a_part_of_a_committed_grid_is_served_what_all_of_it_came_
     def sweep(name: str, values: str, *more: str) -> list[RunRecord]:
         space = f"sweep.search_space={{models.rate:[{values}]}}"
         words = [TINY[0], "models=[delta_rule]", TINY[2], "sweep.sampler=grid", space, "seeds=1"]
-        found = run_sweep([*words, f"store={tmp_path / name}", *more], lambda *_: None)
+        found = records_of(make_plan([*words, f"store={tmp_path / name}", *more]), lambda *_: None)
         return [record for record in found if record.role == "final"]
 
     made = sweep("made", "1.0,0.5,0.25", "n_trials=3", "extend=0")

@@ -18,6 +18,7 @@ from bench.records.store import Store
 from bench.runs.saved import find_record, load_run
 from bench.writing.continuations import GenerationSettings
 from core.errors import UserError
+from core.words import texts
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
@@ -181,16 +182,17 @@ def test_runs_without_weights_are_refused(tmp_path: Path, model: GPT2) -> None:
 )
 def test_wrong_words_are_named(words: list[str], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        GenerationSettings.read(words)
+        GenerationSettings.of(texts(words))
 
 
 def test_a_prompt_is_taken_as_it_is() -> None:
     text = ' "a", {b: [c]} = d\\n$'
-    settings = GenerationSettings.read([f"prompt={text}", "run=1e3", "temperature=1", "count=9"])
+    settings = GenerationSettings.of(
+        {"prompt": text, "run": "1e3", "temperature": "1", "count": "9"}
+    )
     assert (settings.prompt, settings.run) == (text, "1e3")
-    assert GenerationSettings.read(["run=x", "prompt=", "tasks.stories=a b"]).locations == {
-        "stories": "a b"
-    }
+    with_place = {"run": "x", "prompt": "", "tasks.stories": "a b"}
+    assert GenerationSettings.of(with_place).locations == {"stories": "a b"}
 
 
 @pytest.mark.processes

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from bench.prompts import main
 from bench.writing.side_by_side import PromptSettings, offered_prompts, read_prompts
 from core.errors import UserError
+from core.words import texts
 from models.gpt2 import GPT2
 from tests.bench.test_generate import TOKENIZER, Text, model, saved  # noqa: F401 - a fixture
 
@@ -124,7 +125,7 @@ def test_a_task_offers_its_prompts_to_the_models_that_it_measures() -> None:
 )
 def test_wrong_words_are_one_sentence(words: list[str], sentence: str) -> None:
     with pytest.raises(UserError) as error:
-        PromptSettings.read(words)
+        PromptSettings.of(texts(words))
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 

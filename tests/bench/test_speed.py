@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from bench.speed import main, read_settings
+from bench.config.command_line import read_with_lists
+from bench.speed import main, settings_of
 from bench.timing import passes
 from bench.timing.passes import build_model
 from bench.timing.tables import describe_engine
@@ -43,7 +44,7 @@ def test_measurement_is_consistent(tmp_path, capsys):
             ):
                 pairs = zip(found["seconds"], other[kind]["seconds"], strict=True)
                 assert found[key] == pytest.approx(statistics.median(a / b for a, b in pairs))
-        model = build_model(read_settings(words), model, 12, vocabulary, dropout)
+        model = build_model(settings_of(read_with_lists(words)), model, 12, vocabulary, dropout)
         assert row["state_bytes"] == model.state_bytes(12)
         layers = [layer.p for layer in model.modules() if isinstance(layer, torch.nn.Dropout)]
         assert set(layers) == {dropout}
@@ -202,7 +203,7 @@ def test_mistakes_are_one_sentence(words, sentence):
 def test_help_lists_every_setting(capsys):
     assert main(["--help"]) == OK
     shown = capsys.readouterr().out
-    for name in read_settings([]).model_dump():
+    for name in settings_of({}).model_dump():
         assert f"\n  {name}: " in shown
 
 

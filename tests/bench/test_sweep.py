@@ -24,7 +24,7 @@ from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
-from bench.sweep import main, run_sweep
+from bench.sweep import main, records_of
 from core.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from core.progress import silent
 from leaderboards.tables.grouping import arrange
@@ -83,7 +83,7 @@ def test_killed_worker_costs_nothing(tmp_path, undisturbed):
             (worker,) = workers_of(psutil.Process())
             worker.kill()
 
-    records = run_sweep([*SWEEP, f"store={tmp_path}", "workers=1"], kill_once)
+    records = records_of(make_plan([*SWEEP, f"store={tmp_path}", "workers=1"]), kill_once)
     assert killed
     assert outcome(tmp_path, records) == undisturbed
     assert set(map(tuple, states(tmp_path).values())) == {("COMPLETE",) * 3}
@@ -106,7 +106,7 @@ def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
     for record in read_records([tmp_path / "trials"]):
         assert shlex.split(record.provenance.command) == typed
 
-    records = run_sweep([*SWEEP, f"store={tmp_path}"], silent)
+    records = records_of(make_plan([*SWEEP, f"store={tmp_path}"]), silent)
     assert outcome(tmp_path, records) == undisturbed
     after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
     assert before.items() <= after.items()  # what was there was not run again
@@ -129,18 +129,18 @@ def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undistu
     assert not psutil.wait_procs(workers, timeout=10)[1]
     assert "RUNNING" not in str(states(tmp_path))
     if how == signal.SIGINT:  # whatever the signal was, the store is left as this one leaves it
-        records = run_sweep([*SWEEP, f"store={tmp_path}"], silent)
+        records = records_of(make_plan([*SWEEP, f"store={tmp_path}"]), silent)
         assert outcome(tmp_path, records) == undisturbed
 
 
 def test_running_again_runs_only_what_is_missing(tmp_path):
     words = [*TINY, "models=memory_unit", f"store={tmp_path}", "seeds=1"]
-    first = run_sweep([*words, "n_trials=2"], silent)
+    first = records_of(make_plan([*words, "n_trials=2"]), silent)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
-    assert run_sweep([*words, "n_trials=2"], silent) == first
+    assert records_of(make_plan([*words, "n_trials=2"]), silent) == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == times
 
-    more = run_sweep([*words, "n_trials=4", "seeds=2"], silent)
+    more = records_of(make_plan([*words, "n_trials=4", "seeds=2"]), silent)
     assert all(path.stat().st_mtime_ns == times[path] for path in times if "trials" in path.parts)
     finals = [record for record in more if record.role == "final"]
     assert [record.seed for record in finals] == [0, 1]
@@ -157,8 +157,8 @@ def failed_finals(store):
 
 def test_final_runs_of_several_data_seeds_share_a_row(tmp_path):
     words = [*TINY, "models=memory_unit", f"store={tmp_path}", "n_trials=2", "seeds=2"]
-    one = run_sweep(words, silent)
-    two = run_sweep([*words, "data_seeds=2"], silent)
+    one = records_of(make_plan(words), silent)
+    two = records_of(make_plan([*words, "data_seeds=2"]), silent)
     assert {record.run_id for record in one} < {record.run_id for record in two}
     finals = [record for record in two if record.role == "final"]
     drawn = [(record.config["tasks"]["data_seed"], record.seed) for record in finals]
@@ -213,7 +213,7 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
 def test_model_that_refuses_every_setting_is_a_record_with_the_cause(tmp_path):
     words = [*TINY, "models=gpt2", "models.width=8", "models.layers=1", f"store={tmp_path}"]
     words += ["sweep.search_space={models.heads:[3,5]}", "n_trials=2", "seeds=1"]
-    (record,) = [r for r in run_sweep(words, silent) if r.role != "baseline"]
+    (record,) = [r for r in records_of(make_plan(words), silent) if r.role != "baseline"]
     assert (record.role, record.outcome, record.headline.value) == ("final", "failed", None)
     assert record.cause.startswith("all 2 trials failed, the last: models (models.gpt2")
     assert record.cost.tuning_trials == len(record.study.trials) == 2
@@ -225,7 +225,7 @@ def test_finals_that_are_chosen_no_more_leave_the_records(tmp_path):
     words += ["sweep.search_space={training.lr:[1e30,1e-3]}", "sampler=grid"]
 
     def finals(*more):
-        found = run_sweep([*words, *more], silent)
+        found = records_of(make_plan([*words, *more]), silent)
         returned = [record for record in found if record.role == "final"]
         kept = [r for r in read_records([tmp_path / "records"]) if r.role == "final"]
         return returned, kept
@@ -281,9 +281,11 @@ def test_busy_run_stops_the_sweep_and_loses_no_trial(tmp_path):
     with (work / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(UserError, match="another process is making this very run"):
-            run_sweep(words, silent)
+            records_of(make_plan(words), silent)
     assert not list(read_records([tmp_path / "records"]))
-    final = next(record for record in run_sweep(words, silent) if record.role == "final")
+    final = next(
+        record for record in records_of(make_plan(words), silent) if record.role == "final"
+    )
     assert [trial.outcome for trial in final.study.trials] == ["ok", "ok"]
 
 
@@ -331,7 +333,7 @@ def test_two_drivers_of_one_store_are_refused(tmp_path):
     with (folder / "driver.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(UserError, match="another sweep"):
-            run_sweep([*SWEEP, f"store={tmp_path}"], silent)
+            records_of(make_plan([*SWEEP, f"store={tmp_path}"]), silent)
 
 
 def test_help_is_light(run_command):

@@ -48,7 +48,7 @@ def test_a_clock_that_counts_in_long_ticks_ends_in_numbers(
 
 def test_a_process_that_makes_no_step_is_one_sentence() -> None:
     with pytest.raises(UserError, match=r"made no step to time: .*gpt3"):
-        cpu_seconds_to_first_step(["tasks=babistories", "models=gpt3"])
+        cpu_seconds_to_first_step({"tasks": "babistories", "models": "gpt3"})
 
 
 @pytest.mark.parametrize(

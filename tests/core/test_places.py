@@ -66,6 +66,6 @@ def test_a_command_knows_where_it_was_given(home: Path, monkeypatch: pytest.Monk
         assert compose([*RUN, "store=runs"]).store == here / "runs"
         assert read(["to=~/sent"], ["to"]).place("to", "") == home / "sent"
         assert read([], ["to"]).place("to", "sent") == here / "sent"
-        settings = PromptSettings.read(["runs=[a]", "output=a.md"])
+        settings = PromptSettings.of({"runs": "[a]", "output": "a.md"})
         assert (settings.store, settings.output) == (here / "runs", here / "a.md")
     assert absolute("runs") == Path("/runs")

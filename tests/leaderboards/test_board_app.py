@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bench.config.config import group_file
+from bench.config.files import group_file
 from leaderboards.app import PAGES
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.schema import Curve, RunRecord
-from bench.search.plan import make_plan
+from bench.search.plan import plan_sweep
 from core.errors import OK, UserError
 from reproduce.attention import figure14, figure15, figure16, heads
 from reproduce.attention.runs import ALIBI, LABELS, LEARNED, MOSAIC, ROPE, kind_of
@@ -26,6 +26,7 @@ from reproduce.plotting.panels import Picture, Trace
 from tasks.attention.task import first_position, unevenness
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 
 LENGTH, EXTENSION = 64, 3
@@ -285,14 +286,18 @@ def test_plans_are_runs_of_one_block(figure: str, preset: str) -> None:
     plan = reproduction.plan(preset, None)
     swept = preset == "laptop"  # where each kind has its own learning rate
     each = (0, len(kinds)) if swept else (3 * len(kinds), 0)
-    assert (len(plan.runs), len(plan.sweeps), plan.baselines) == (*each, ())
-    single = [make_plan(words).entries[0].words for words in plan.sweeps] or plan.runs
-    for words, kind in zip(single, [*kinds] * (len(single) // len(kinds)), strict=True):
-        configuration = compose([*words, f"preset={preset}"])
+    assert (len(in_words(plan.runs)), len(in_words(plan.sweeps)), in_words(plan.baselines)) == (
+        *each,
+        (),
+    )
+    runs = [plan_sweep(settings).entries[0].configuration for settings in plan.sweeps]
+    runs += [Configuration.of(settings) for settings in plan.runs]
+    for run, kind in zip(runs, [*kinds] * (len(runs) // len(kinds)), strict=True):
+        configuration = run.with_(preset=preset)
         assert configuration.models["layers"] == 1
         assert configuration.models["heads"] >= 8  # enough to rank
         assert configuration.models.get("positions") == (None if kind == MOSAIC else kind)
-        given_later = compose([*words, f"preset={preset}", "models.heads=4"])
+        given_later = configuration.with_(models_heads=4)
         assert given_later.models["heads"] == 4
 
 

@@ -27,6 +27,7 @@ from reproduce.claims.growth import Growth
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 JUDGED = {claim.name: claim for claim in EXPERIMENT.claims}
 Count = Callable[[int], float]
@@ -109,7 +110,9 @@ def test_each_law_is_told_from_its_neighbours(
 def test_the_figure_is_drawn_and_its_plan_makes_what_its_claims_read() -> None:
     records = measured(TWO, lambda d: d) + ranks(1)
     assert rendered(EXPERIMENT.draw(EXPERIMENT.select(records)))
-    planned = [compose([*words, "preset=laptop"]) for words in EXPERIMENT.plan("laptop", 1).runs]
+    planned = [
+        compose([*words, "preset=laptop"]) for words in in_words(EXPERIMENT.plan("laptop", 1).runs)
+    ]
     assert len(planned) == 20
     for growth in (TWO, OWN, BY_RANK, OF_TWO, PAIRED, ADDED, LOOKED, SUMMED, STORED):
         made = [

@@ -14,6 +14,7 @@ from reproduce.factual_recall import factual_recall as figure
 from reproduce.factual_recall.factual_recall import EXPERIMENT, LEARNING, described, fit_of
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 CLAIMS = {claim.name: claim for claim in figure.EXPERIMENT.claims}
 
@@ -133,15 +134,18 @@ def test_phases_are_judged_in_every_seed(steps: float, accuracy: float, expected
 def test_the_plans_have_seeds_enough_for_what_holds_in_every_seed() -> None:
     for preset in ("laptop", "gpu", "paper"):
         runs = [
-            words for words in EXPERIMENT.plan(preset, None).runs if "tasks.part=phases" in words
+            words
+            for words in in_words(EXPERIMENT.plan(preset, None).runs)
+            if "tasks.part=phases" in words
         ]
         records = [learned(seed, 1100.0) for seed in range(len(runs))]
         finding = CLAIMS["relations before facts"].without_control(records)
         assert finding.verdict == REPRODUCED
     assert not any(
-        "tasks.part=facts_by_parameters" in words for words in EXPERIMENT.plan("smoke", 2).runs
+        "tasks.part=facts_by_parameters" in words
+        for words in in_words(EXPERIMENT.plan("smoke", 2).runs)
     )
-    assert len(EXPERIMENT.plan("laptop", 2).runs) == 6
+    assert len(in_words(EXPERIMENT.plan("laptop", 2).runs)) == 6
 
 
 def test_equal_seeds_are_sure_by_the_sequences_of_their_tests() -> None:

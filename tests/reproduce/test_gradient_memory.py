@@ -18,6 +18,7 @@ from reproduce.gradient_memory.gradient_memory import CLEAN, EXPERIMENT, accurac
 from tasks.gradient_memory import GradientMemory
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 YAML = Path(__file__).parents[2] / "tasks" / "gradient_memory.yaml"
 
@@ -193,4 +194,4 @@ def test_figure_and_numbers() -> None:
 
 
 def test_seeds_are_runs() -> None:
-    assert len(EXPERIMENT.plan("smoke", 3).runs) == 3
+    assert len(in_words(EXPERIMENT.plan("smoke", 3).runs)) == 3

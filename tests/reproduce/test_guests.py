@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.config import groups, seeded
+from bench.config import groups
 from bench.config.groups import choices, contenders, taking_part
 from bench.records.schema import Headline, read_records, write_record
-from bench.search import plan
 from bench.search.plan import make_plan
 from core.errors import OK, RUN_FAILED, UserError
 from reproduce import experiment
@@ -21,6 +20,7 @@ from reproduce.console import guest_lines
 from reproduce.plotting import models
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Picture
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import regbench
 
 FIGURES = reproductions()
@@ -54,8 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(groups, "_by_cards", lambda task, preset: ("gpt2", "memory_mosaic"))
     # What is remembered of two contenders is for no later test to find.
-    for module, name in ((experiment, "_cost_of"), (seeded, "_beside"), (plan, "_made")):
-        monkeypatch.setattr(module, name, cache(getattr(module, name).__wrapped__))
+    monkeypatch.setattr(experiment, "_cost_of", cache(experiment._cost_of.__wrapped__))
     return tmp_path
 
 
@@ -130,10 +129,14 @@ def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(packa
 def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
     with taking_part(["a_package.MyModel"]):
         plan = FIGURES[figure].plan("smoke", None)
-        entries = [e for words in plan.sweeps for e in make_plan([*words, "preset=smoke"]).entries]
+        entries = [
+            e
+            for words in in_words(plan.sweeps)
+            for e in make_plan([*words, "preset=smoke"]).entries
+        ]
     own = [entry for entry in entries if entry.guest]
     assert {entry.configuration.models["_target_"] for entry in own} == {"a_package.MyModel"}
-    assert {entry.words[0] for entry in own} == {"models._target_=a_package.MyModel"}
+    assert {entry.name for entry in own} == {"models._target_=a_package.MyModel"}
     assert label("MyModel") == "MyModel"
     assert contenders("regbench", "smoke") == ("gpt2", "memory_mosaic")
 

@@ -17,6 +17,7 @@ from reproduce.mad import mad
 from reproduce.mad.mad import EXPERIMENT, PUBLISHED, STATE, states_of_one_size
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 
 SIZES = ("vocabulary", "length", "noise", "to_copy", "training_examples")
@@ -134,7 +135,7 @@ def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
     for preset in ("laptop", "gpu"):
         cell = [
             words
-            for words in EXPERIMENT.plan(preset, None).sweeps
+            for words in in_words(EXPERIMENT.plan(preset, None).sweeps)
             if words[2].endswith("=compression")
         ]
         own = [words for words in cell if "models=[" not in words[1]]
@@ -151,7 +152,7 @@ def test_states_of_the_models_that_have_a_setting_are_of_one_size() -> None:
 
 def test_a_width_that_a_card_does_not_know_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mad, "states_of_one_size", lambda: {"gla": ("heads", {64: 1})})
-    planned = EXPERIMENT.plan("laptop", None).sweeps
+    planned = in_words(EXPERIMENT.plan("laptop", None).sweeps)
     assert ("models=gla", "models.heads=1") in [(words[1], words[-1]) for words in planned]
     with pytest.raises(
         UserError, match="by heads at the widths 64, and MAD at gpu has 128: add it"
@@ -178,7 +179,8 @@ def test_a_short_memory_of_another_figure_is_not_the_second_mosaic_s_row() -> No
 
 def test_the_paper_has_all_changes_of_the_suite() -> None:
     cells = {
-        tuple(w for w in words if "tasks." in w) for words in EXPERIMENT.plan("paper", None).sweeps
+        tuple(w for w in words if "tasks." in w)
+        for words in in_words(EXPERIMENT.plan("paper", None).sweeps)
     }
     # Baselines; 10, 10, 13, 12, 10 and 5 changes.
     assert len(cells) == 6 + 60

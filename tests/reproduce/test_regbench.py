@@ -21,6 +21,7 @@ from reproduce.plotting.renderer import images
 from reproduce.published.numbers import published_numbers
 from reproduce.regbench import figure9, table3
 from reproduce.regbench.regbench import MOSAIC, models_at, published_label
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import ngram, regbench, wobble
 
 SEEDS = range(3)
@@ -263,7 +264,7 @@ def test_sweeps_are_shared_between_figure_9_and_table_3() -> None:
         return {tuple(word for word in sweep if "models=" not in word) for sweep in sweeps}
 
     for preset in figure9.SIZES:
-        theirs = figure9.EXPERIMENT.plan(preset, None).sweeps
+        theirs = in_words(figure9.EXPERIMENT.plan(preset, None).sweeps)
         shared = without_models(table3_sweeps(preset)) & without_models(theirs)
         assert len(shared) == (3 if preset == "laptop" else 1)
         apart = [sweep for sweep in theirs if "models=[memory_mosaic]" in sweep]
@@ -291,7 +292,7 @@ def test_a_dry_run_estimates_no_sweep_that_is_served(
 
 
 def table3_sweeps(preset: str) -> Sequence[tuple[str, ...]]:
-    return table3.EXPERIMENT.plan(preset, None).sweeps
+    return in_words(table3.EXPERIMENT.plan(preset, None).sweeps)
 
 
 def test_table_3_has_the_eleven_rows_of_the_paper_from_laptop_on() -> None:

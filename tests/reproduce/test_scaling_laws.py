@@ -16,6 +16,7 @@ from reproduce.scaling_laws.runs import SCHEMES, Part, part_of
 from reproduce.scaling_laws.scaling_laws import EXPERIMENT
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 D = [16, 32, 64, 128, 256, 512, 1024]
 N = [10, 100, 1000, 10_000, 100_000]
@@ -199,7 +200,7 @@ def test_an_error_of_zero_is_said_and_not_drawn() -> None:
 @pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu", "paper"])
 def test_each_run_of_the_plan_is_told_apart_and_found_again(preset: str) -> None:
     seen = set()
-    for words in EXPERIMENT.plan(preset, 1).runs:
+    for words in in_words(EXPERIMENT.plan(preset, 1).runs):
         config = compose([*words, f"preset={preset}"]).resolved()
         run = make_record(task="scaling_laws", model="outer_product", config=config)
         assert EXPERIMENT.select([run]) == [run]
@@ -208,9 +209,9 @@ def test_each_run_of_the_plan_is_told_apart_and_found_again(preset: str) -> None
         assert part is not None
         assert Part([run], part).runs(scheme) == [run]
         seen.add((scheme, part))
-    assert len(seen) == len(EXPERIMENT.plan(preset, 1).runs)
+    assert len(seen) == len(in_words(EXPERIMENT.plan(preset, 1).runs))
     assert {scheme for scheme, part in seen if part == "main"} >= {*SCHEMES} - {"threshold_12"}
-    assert len(EXPERIMENT.plan(preset, 3).runs) == 3 * len(seen)
+    assert len(in_words(EXPERIMENT.plan(preset, 3).runs)) == 3 * len(seen)
 
 
 def test_a_single_cell_does_not_belong_to_the_figure() -> None:

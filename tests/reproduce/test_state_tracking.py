@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import choices
+from bench.config.groups import choices
 from bench.records.schema import Curve, RunRecord
 from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
@@ -17,6 +17,7 @@ from reproduce.plotting.models import label
 from reproduce.state_tracking import state_tracking as tracking
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
@@ -243,17 +244,17 @@ def test_regression_lists_the_nearest_to_ridge_first_and_what_failed_last() -> N
 def test_plans_hold_every_model_of_the_tasks(preset: str) -> None:
     for figure in (tracking.EXPERIMENT, regression.EXPERIMENT):
         plan = figure.plan(preset, None)
-        for words in plan.sweeps:
+        for words in in_words(plan.sweeps):
             names = {
                 one.configuration.model for one in make_plan([*words, f"preset={preset}"]).entries
             }
             assert {"lstm", "gpt2", "mamba", "s4d"} <= names
-    assert len({words[1] for words in plan.runs}) == 9
+    assert len({words[1] for words in in_words(plan.runs)}) == 9
 
 
 def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
     taking_part = {}
-    for words in tracking.EXPERIMENT.plan("laptop", None).sweeps:
+    for words in in_words(tracking.EXPERIMENT.plan("laptop", None).sweeps):
         entries = make_plan([*words, "preset=laptop"]).entries
         one = entries[0].configuration
         models = {entry.configuration.model for entry in entries}

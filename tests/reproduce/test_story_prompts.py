@@ -22,6 +22,7 @@ from reproduce.regbench.regbench import MOSAIC
 from tasks.story_prompts.judge import GROUPS, read_prompts, shares
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 PROMPTS = read_prompts()
 GPT2 = "gpt2"
@@ -219,15 +220,15 @@ def test_each_table_takes_its_depths_and_no_mixture(tmp_path: Path) -> None:
 def test_plans_share_the_deep_runs() -> None:
     for preset in ("smoke", "paper"):
         four, five = table4.EXPERIMENT.plan(preset, 2), table5.EXPERIMENT.plan(preset, 2)
-        assert len(four.runs) == 4
-        assert set(four.runs) < set(five.runs)
-        assert len(five.runs) == 8
-        assert four.baselines == five.baselines
-        assert ("models.layers=18" in four.runs[0]) == (preset == "paper")
-    assert len(table4.EXPERIMENT.plan("smoke", None).runs) == 6
+        assert len(in_words(four.runs)) == 4
+        assert set(in_words(four.runs)) < set(in_words(five.runs))
+        assert len(in_words(five.runs)) == 8
+        assert in_words(four.baselines) == in_words(five.baselines)
+        assert ("models.layers=18" in in_words(four.runs)[0]) == (preset == "paper")
+    assert len(in_words(table4.EXPERIMENT.plan("smoke", None).runs)) == 6
     four, five = (table.EXPERIMENT.plan("laptop", None) for table in (table4, table5))
-    assert set(four.sweeps) < set(five.sweeps)
-    assert four.runs == five.runs == ()
+    assert set(in_words(four.sweeps)) < set(in_words(five.sweeps))
+    assert in_words(four.runs) == in_words(five.runs) == ()
 
 
 def test_the_table_shows_texts_and_counts() -> None:

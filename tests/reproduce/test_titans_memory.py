@@ -8,13 +8,13 @@ import pytest
 
 from bench.config.config import compose
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
-from reproduce.experiment import as_words
 from reproduce.test_time_memory.figure import experiment_cells, table
 from reproduce.test_time_memory.readme_memory import REPLAY
 from reproduce.test_time_memory.runs import MEMORIES, variant_of, variants
 from reproduce.test_time_memory.titans_memory import EXPERIMENT
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 
 def run(model: str, seed: int, metrics: dict[str, float], *words: str) -> Any:
@@ -44,14 +44,14 @@ def seeds(model: str, *words: str, **metrics: float) -> list[Any]:
 
 def readme(name: str, **metrics: float) -> list[Any]:
     (variant,) = [v for v in variants("laptop") if v.name == f"README: {name}"]
-    return seeds(variant.model, *as_words(variant.settings), **metrics)
+    return seeds(variant.model, *in_words([variant.settings])[0], **metrics)
 
 
 @pytest.fixture(scope="module")
 def planned() -> list[Any]:
     """A record of each setting."""
     return [
-        run(v.model, 0, {"recall": 0.5, "recall_noise_1": 0.5}, *as_words(v.settings))
+        run(v.model, 0, {"recall": 0.5, "recall_noise_1": 0.5}, *in_words([v.settings])[0])
         for v in variants("laptop")
     ]
 
@@ -68,7 +68,7 @@ def test_every_planned_run_is_known_again_as_what_it_is(planned: list[Any]) -> N
     assert len(set(expected)) == len(expected)
     assert [(record.model, variant_of(record)) for record in planned] == expected
     assert len(EXPERIMENT.select(planned)) == len(planned)
-    asked = list(EXPERIMENT.plan("laptop", 1).runs)
+    asked = list(in_words(EXPERIMENT.plan("laptop", 1).runs))
     assert len(asked) == len(expected)
     assert {words[1] for words in asked} == {f"models={model}" for model in MEMORIES}
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.command_line import read
 from bench.records.schema import read_records
-from bench.sweep import run_sweep
+from bench.search.plan import make_plan
+from bench.sweep import records_of
 from core.errors import OK, UserError
 from core.progress import silent
 from reproduce.claims.controls import UNTRAINED
@@ -23,12 +25,12 @@ def test_untrained_twins_of_a_sweep_stand_beside_its_final_runs(tmp_path: Path, 
         f"store={tmp_path}",
     ]
     words += ["training.steps=2", "training.validate_every=1"]
-    finals = [run for run in run_sweep(words, silent) if run.role == "final"]
-    assert main(words) == OK
+    finals = [run for run in records_of(make_plan(words), silent) if run.role == "final"]
+    assert main(read(words)) == OK
     twins = list(read_records([tmp_path / "controls"]))
     assert UNTRAINED.twins(finals, twins) == sorted(twins, key=lambda one: one.run_id)
     assert {(one.model, one.seed) for one in twins} == {(one.model, one.seed) for one in finals}
     assert {one.cost.training_steps for one in twins} == {1}
     assert len(capsys.readouterr().out.splitlines()) >= len(twins) == 4
     with pytest.raises(UserError, match="no network of this task is trained by the engine"):
-        main(["tasks=capacity", f"store={tmp_path}"])
+        main({"tasks": "capacity", "store": str(tmp_path)})

@@ -16,6 +16,7 @@ from leaderboards.build import FOLDER
 from reproduce import committed
 from reproduce.__main__ import reproductions
 from reproduce.command import main
+from tests.reproduce.plans import in_words
 from tests.reproduce.test_command import FIGURES, fill
 
 
@@ -79,7 +80,7 @@ def test_every_search_of_a_figure_with_verdicts_is_served(path: Path, tmp_path: 
     file = json.loads(path.read_text())
     asked = [f"preset={file['preset']}", f"store={tmp_path}", "committed=true"]
     searched = []
-    for words in reproductions()[file["figure"]].plan(file["preset"], None).sweeps:
+    for words in in_words(reproductions()[file["figure"]].plan(file["preset"], None).sweeps):
         if words[0].removeprefix("tasks=") in ON_TEXTS:
             continue
         storage = optuna.storages.InMemoryStorage()

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from bench.config.config import compose, group_file, models_of
+from bench.config.config import compose
+from bench.config.files import group_file, models_of
 from bench.config.groups import DESCRIPTIVE, card, choices
 from bench.training.building import build_measurement, model_builder
 from core.errors import UserError

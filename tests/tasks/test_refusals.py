@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from bench.config.config import compose, group_file, models_of
+from bench.config.config import compose
+from bench.config.files import group_file, models_of
 from bench.config.groups import choices
 from bench.training.building import build_measurement, model_builder
 from core.errors import UserError

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.config.automatic import settle
-from bench.config.config import group_file, models_of
+from bench.config.files import group_file, models_of
 from bench.config.groups import DESCRIPTIVE, card, choices
 from bench.records.store import COMMITTED
 from models.specification import SequenceSpecification

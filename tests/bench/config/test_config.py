@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench import train
-from bench.config.config import compose, parse
+from bench.config.command_line import read, read_each
+from bench.config.config import compose
 from bench.config.groups import choices
 from bench.config.limits import infinite_numbers
 from bench.search.plan import make_plan, some_model
@@ -42,7 +43,7 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
     for task in choices("tasks"):
         for preset in choices("preset"):
             words = [f"tasks={task}", f"preset={preset}"]
-            for model in compose([*words, f"models={some_model(words)}"]).sweep.models:
+            for model in compose([*words, f"models={some_model(read(words))}"]).sweep.models:
                 composed = compose([f"tasks={task}", f"models={model}", f"preset={preset}"])
                 assert composed.label
 
@@ -161,9 +162,9 @@ def test_words_are_read_back_as_they_were() -> None:
         "a\\b",
         "c\\",
     ):
-        (override,) = parse([word("tasks.key", value)])
-        assert override.value() == value
-        assert type(override.value()) is type(value)
+        ((_, value_read),) = read_each([word("tasks.key", value)])
+        assert value_read == value
+        assert type(value_read) is type(value)
 
 
 def test_infinite_numbers_are_found_wherever_they_are() -> None:

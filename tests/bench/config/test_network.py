@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from bench.config import network
+from bench.config.command_line import read
 from bench.config.config import compose
-from bench.config.network import with_text
+from bench.config.network import with_available_text
+from bench.config.settings import Configuration
 from tests.conftest import Command
 
 TINYSTORIES = ["tasks=babistories", "models=gpt2", "tasks.corpus=tinystories"]
@@ -68,7 +70,9 @@ def test_a_preset_takes_real_text_where_it_can_be_had(
             """Say nothing."""
 
     def corpus(*words: str) -> tuple[str, int | None]:
-        found = compose(with_text([*LAPTOP, f"tasks.prepared={tmp_path}", *words])).tasks
+        found = Configuration.of(
+            with_available_text(read([*LAPTOP, f"tasks.prepared={tmp_path}", *words]))
+        ).tasks
         return found["corpus"], found["stories_size"]
 
     with HTTPServer(("127.0.0.1", 0), Hub) as server:
@@ -97,7 +101,8 @@ def test_generated_text_is_taken_within_seconds_where_nothing_answers(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", address_of(silent))
         begin = time.monotonic()
-        assert with_text([*LAPTOP, f"tasks.prepared={tmp_path}"])[4:] == []
+        asked = read([*LAPTOP, f"tasks.prepared={tmp_path}"])
+        assert with_available_text(asked) == asked
         assert time.monotonic() - begin < 5
     assert compose(LAPTOP).tasks["corpus"] == "grammar"  # no network is asked for a configuration
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.config import source_files
-from bench.config.config import compose, parse
+from bench.config.command_line import read_each
+from bench.config.config import compose
 from bench.config.external import load_class
 from core.errors import UserError
 
@@ -64,7 +65,7 @@ def test_targets_of_both_kinds_are_told_apart() -> None:
     ],
 )
 def test_paths_are_written_as_a_shell_has_them(word: str, value: object) -> None:
-    assert [override.value() for override in parse([word])] == [value]
+    assert [value_read for _, value_read in read_each([word])] == [value]
 
 
 def test_a_configuration_has_the_name_and_knows_the_place(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.config.config import compose, models_of
+from bench.config.config import compose
+from bench.config.files import models_of
 from bench.config.groups import choices
 from bench.examination.examination import examine
 from bench.training.building import build_model, build_task

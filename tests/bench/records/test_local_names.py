@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.config.config import group_file
+from bench.config.files import group_file
 from bench.config.groups import choices
 from bench.records.code import imported_modules
 from bench.records.equality.definitions import Moves

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.config.config import compose
 from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, read_records, write_record
@@ -52,7 +53,7 @@ class Trainings:
 
 def search(errors, folder, *words, losses=None, rates=None, all_rates=RATES):
     space = {LR: list(rates or RATES[: len(errors)])}
-    entry = Entry([*WORDS, f"store={folder}", *words], space)
+    entry = Entry(compose([*WORDS, f"store={folder}", *words]), space)
     contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(folder))
     trainings = Trainings(errors, losses, all_rates)
     driver._drive([contender], InProcess(trainings), silent)

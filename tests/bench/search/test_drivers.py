@@ -9,6 +9,7 @@ from pathlib import Path
 import optuna
 import pytest
 
+from bench.config.config import compose
 from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord
@@ -39,7 +40,7 @@ class Exchange:
 def two_drivers(folder: Path) -> tuple[Contender, Contender, Exchange]:
     """One that is to be driven, and another one that has begun a trial."""
     storage = optuna.storages.InMemoryStorage()
-    entry = Entry([*WORDS, f"store={folder}"], {LR: list(RATES[: len(ERRORS)])})
+    entry = Entry(compose([*WORDS, f"store={folder}"]), {LR: list(RATES[: len(ERRORS)])})
     exchange = Exchange("one")
     one = Contender(entry, storage, Store(folder), exchange)
     return one, Contender(entry, storage, Store(folder), Exchange("other")), exchange

@@ -6,18 +6,18 @@ import itertools
 import math
 import random
 from collections.abc import Callable
-from functools import cache
 
 import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.config.config import compose
 from bench.config.search_space import reach_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, Study, Trial
 from bench.records.store import Store
-from bench.search import driver, plan
+from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry, make_plan
 from bench.search.published import Chosen
@@ -57,15 +57,6 @@ def test_what_is_no_geometric_grid_stays_as_it_is(values):
     assert reach_of({"key": values}, 2) == {}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _composed_once():
-    """Composing the same words takes nearly all of the time of a sweep without trainings."""
-    composed = cache(plan.compose_seeded)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "compose_seeded", lambda words: composed(tuple(words)))
-        yield
-
-
 class Trainings:
     """A made-up error for each model and setting; the process is killed after some of them."""
 
@@ -97,7 +88,7 @@ def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guest
         own = {key: values for key, values in space.items() if key in keys}
         if HEADS in keys and HEADS not in own:
             own[HEADS] = [2]
-        entry = Entry([f"models={model}", *words], own, guest=model in guests)
+        entry = Entry(compose([f"models={model}", *words]), own, guest=model in guests)
         contenders.append(Contender(entry, storage, Store(folder)))
     driver._drive(contenders, InProcess(trainings), silent)
     return contenders

@@ -10,7 +10,8 @@ import pytest
 
 from bench.search import placement
 from bench.search.jobs import Job, execute
-from bench.sweep import run_sweep
+from bench.search.plan import make_plan
+from bench.sweep import records_of
 from core.progress import silent
 from tests.bench.conftest import TINY, outcome, states
 from tests.bench.damage import FLIPS, flips
@@ -136,7 +137,7 @@ def test_a_sweep_goes_on_from_its_records_when_its_journal_is_damaged(
 ):
     words = [*TINY, "models=lstm", "models.width=8", "models.layers=1", f"store={tmp_path}"]
     words += ["n_trials=3", "seeds=1"]
-    before = outcome(tmp_path, run_sweep(words, silent))
+    before = outcome(tmp_path, records_of(make_plan(words), silent))
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("trials/*")}
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("work/*/*.safetensors")}
     journal = tmp_path / "studies" / "journal.log"
@@ -150,7 +151,7 @@ def test_a_sweep_goes_on_from_its_records_when_its_journal_is_damaged(
         return execute(job, report)
 
     monkeypatch.setattr(placement, "execute", heard)
-    assert outcome(tmp_path, run_sweep(words, silent)) == before
+    assert outcome(tmp_path, records_of(make_plan(words), silent)) == before
     assert f"of {journal} is damaged" in capsys.readouterr().err
     assert asked == []  # the journal knew some no longer, and their records were served
     assert {path: path.stat().st_mtime_ns for path in times} == times

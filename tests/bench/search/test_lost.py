@@ -9,6 +9,7 @@ import optuna
 import psutil
 import pytest
 
+from bench.config.config import compose
 from bench.executors import processes
 from bench.executors.interface import ATTEMPTS, Done
 from bench.executors.processes import InProcess
@@ -16,8 +17,8 @@ from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
-from bench.search.plan import Entry
-from bench.sweep import run_sweep
+from bench.search.plan import Entry, make_plan
+from bench.sweep import records_of
 from core.errors import RUN_FAILED, UserError
 from core.progress import silent
 from tests.bench.conftest import SWEEP, outcome
@@ -45,7 +46,9 @@ class Dying(InProcess):
 
 
 def contender(folder, *words, model="lstm", storage=None, rates=RATES[:3]):
-    entry = Entry([*WORDS, f"models={model}", f"store={folder}", *words], {LR: list(rates)})
+    entry = Entry(
+        compose([*WORDS, f"models={model}", f"store={folder}", *words]), {LR: list(rates)}
+    )
     return Contender(entry, storage or optuna.storages.InMemoryStorage(), Store(folder))
 
 
@@ -76,7 +79,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
 
     words = [*SWEEP, f"store={store}"]
     with pytest.raises(UserError) as caught:
-        run_sweep([*words, "workers=1"], kill_all)
+        records_of(make_plan([*words, "workers=1"]), kill_all)
     assert caught.value.exit_code == RUN_FAILED
     said = str(caught.value)
     assert "trial 0 (training.lr=" in said
@@ -86,7 +89,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
     finals = {r.model for r in read_records([store / "records"]) if r.role == "final"}
     assert len(finals) == 1  # the other model is complete
     assert len(list((store / "trials").glob("*.json"))) == 5
-    assert outcome(store, run_sweep(words, silent)) == undisturbed
+    assert outcome(store, records_of(make_plan(words), silent)) == undisturbed
 
 
 def test_a_lost_final_run_takes_no_other_with_it(tmp_path):

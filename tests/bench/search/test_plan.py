@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from bench.config.config import compose
-from bench.search import plan
 from bench.search.plan import make_plan
 from core.errors import USAGE, UserError
 from core.words import word
@@ -121,24 +120,16 @@ def test_searched_key_is_for_the_models_that_have_it():
     assert not lstm.space
 
 
-def test_space_of_the_task_may_have_keys_of_its_other_models(monkeypatch):
+def test_space_of_the_task_may_have_keys_of_its_other_models(tmp_path):
     words = [*REGBENCH, "preset=paper", "models=[lstm]"]
     (lstm,) = make_plan(words).entries
     assert "models.heads" in lstm.configuration.sweep.search_space
     assert "models.heads" not in lstm.space
-
-    compose = plan.compose_seeded
-
-    def with_typing_error(words):
-        configuration = compose(words)
-        space = {"models.haeds": [2, 4]}
-        sweep = configuration.sweep.model_copy(update={"search_space": space})
-        return configuration.model_copy(update={"sweep": sweep})
-
-    plan._made.cache_clear()
-    monkeypatch.setattr(plan, "compose_seeded", with_typing_error)
+    task = tmp_path / "searching.py"
+    space = {"models": ["gpt2", "lstm"], "search_space": {"models.haeds": [2, 4]}}
+    task.write_text(f"class Searching:\n    sweep = {space}\n    def __init__(self): ...\n")
     with pytest.raises(UserError, match=r"did you mean .models[.]heads"):
-        make_plan(words)
+        make_plan([f"tasks={task}:Searching", "models=[lstm]"])
 
 
 def test_small_search_spaces_are_told_by_name():

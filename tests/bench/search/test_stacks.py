@@ -13,7 +13,8 @@ from bench.config.settings import Configuration
 from bench.records.schema import RunRecord, read_record
 from bench.runs import together
 from bench.runs.together import most_together, shape_of, together_of
-from bench.sweep import run_sweep
+from bench.search.plan import make_plan
+from bench.sweep import records_of
 from bench.training import stack
 from core.errors import UserError
 from core.progress import silent
@@ -31,7 +32,7 @@ SPACE = ["models.width=8", "sweep.search_space={training.lr:[1e-3,1e-2,1e30]}", 
 
 
 def swept(folder: Path, *words: str) -> list[RunRecord]:
-    records = run_sweep([*SWEEP, f"store={folder}", *words], silent)
+    records = records_of(make_plan([*SWEEP, f"store={folder}", *words]), silent)
     return [record for record in records if record.role == "final"]
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from bench.config.budgets import Asked
 from bench.config.config import compose
 from bench.config.settings import Configuration
-from bench.search.plan import make_plan, with_width
+from bench.search.plan import make_plan
 from bench.search.widths import find_widths
 from bench.training.budget import find_width
 from bench.training.building import build_model, build_task
@@ -53,8 +53,7 @@ def counted(configuration: Configuration) -> tuple[int, int]:
 def test_no_other_valid_width_comes_nearer(model: str) -> None:
     """The truth: every width around it, built for real."""
     amount = 40_000
-    words = with_width([*BASE, f"models={model}", f"models.parameters={amount}"])
-    found = compose(words)
+    found = compose([*BASE, f"models={model}", f"models.parameters={amount}"])
     distance = abs(counted(found)[0] - amount)
     assert distance <= 0.05 * amount
     for width in range(found.models["width"] - 8, found.models["width"] + 9):
@@ -67,29 +66,29 @@ def test_no_other_valid_width_comes_nearer(model: str) -> None:
 
 @pytest.mark.parametrize("word", ["models.state_bytes=8192", "models.state=8_192"])
 def test_a_budget_of_state_is_met(word: str) -> None:
-    found = compose(with_width([*BASE, "models=delta_net", word]))
+    found = compose([*BASE, "models=delta_net", word])
     assert abs(counted(found)[1] - 8192) <= 0.05 * 8192
     assert found == compose([*BASE, "models=delta_net", f"models.width={found.models['width']}"])
 
 
 def test_a_setting_of_that_name_stays_one() -> None:
     words = [*BASE, "models=mamba", "models.state=4"]
-    assert with_width(words) == words
+    assert compose(words).models["state"] == 4
 
 
 def test_heads_divide_the_width() -> None:
     words = [*BASE, "models=gpt2", "models.heads=7", "models.parameters=40_000"]
-    found = compose(with_width(words))
+    found = compose(words)
     assert found.models["width"] % 7 == 0
     assert abs(counted(found)[0] - 40_000) <= 2000
 
 
 def test_rules_of_somebody_else_s_widths_are_found() -> None:
     words = [*BASE, f"models={__name__}.Steps"]
-    found = find_width(compose(words), Asked("parameters", 120_000, "models.parameters=120_000"))
+    found = find_width(compose(words), Asked("models.parameters", 120_000))
     assert (found.width, found.size) == (1200, 120_000)
     with pytest.raises(UserError, match=r"within 5% .*in steps of 12: .*width=12 has 1,200"):
-        find_width(compose(words), Asked("parameters", 1900, "models.parameters=1900"))
+        find_width(compose(words), Asked("models.parameters", 1900))
 
 
 @pytest.mark.parametrize(
@@ -111,13 +110,13 @@ def test_rules_of_somebody_else_s_widths_are_found() -> None:
 )
 def test_what_cannot_be_met_is_one_sentence(words: list[str], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence) as caught:
-        compose(with_width([*BASE, *words]))
+        compose([*BASE, *words])
     assert "\n" not in str(caught.value)
 
 
 def test_memories_are_told_that_a_budget_is_not_for_them() -> None:
     with pytest.raises(UserError, match="is for models that the engine trains"):
-        with_width(["tasks=capacity", "models=kernel", "models.parameters=100"])
+        compose(["tasks=capacity", "models=kernel", "models.parameters=100"])
 
 
 def test_each_model_and_setting_of_a_sweep_gets_its_width(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from bench.config.command_line import read
 from bench.config.config import compose
 from bench.config.groups import choices
 from bench.config.settings import Configuration
@@ -70,7 +71,7 @@ def test_a_refused_size_that_a_preset_sets_is_told() -> None:
 
 def test_every_task_and_model_here_is_one() -> None:
     lines = [[f"tasks={name}"] for name in choices("tasks")]
-    lines = [[*words, f"models={some_model(words)}"] for words in lines]
+    lines = [[*words, f"models={some_model(read(words))}"] for words in lines]
     lines += [["tasks=regbench", f"models={name}"] for name in choices("models")]
     for words in lines:
         configuration = compose(words)

@@ -18,6 +18,7 @@ from reproduce.bigram.runs import LABELS
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
@@ -234,16 +235,18 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
 
 
 def test_the_plan_names_every_row_and_its_seeds() -> None:
-    counts = Counter(run[:-1] for run in EXPERIMENT.plan("laptop", None).runs)
+    counts = Counter(run[:-1] for run in in_words(EXPERIMENT.plan("laptop", None).runs))
     assert {words[0]: n for words, n in counts.items()} == {
         "tasks=three_gradient_steps": 30,
         "tasks=bigram_probes": 5,
     }
-    assert set(Counter(run[:-1] for run in EXPERIMENT.plan("laptop", 2).runs).values()) == {2}
+    assert set(
+        Counter(run[:-1] for run in in_words(EXPERIMENT.plan("laptop", 2).runs)).values()
+    ) == {2}
     for preset in ("smoke", "laptop"):
         entries = [
             entry
-            for words in EXPERIMENT.plan(preset, None).sweeps
+            for words in in_words(EXPERIMENT.plan(preset, None).sweeps)
             for entry in make_plan([*words, f"preset={preset}"]).entries
         ]
         every = [entry.configuration for entry in entries]
@@ -261,9 +264,13 @@ def test_the_plan_names_every_row_and_its_seeds() -> None:
 
 def test_random_triggers_are_planned_from_laptop_on() -> None:
     for preset in ("laptop", "gpu", "paper"):
-        random = [w for w in EXPERIMENT.plan(preset, 1).sweeps if "tasks.triggers=random" in w]
+        random = [
+            w for w in in_words(EXPERIMENT.plan(preset, 1).sweeps) if "tasks.triggers=random" in w
+        ]
         assert len(random) == 2, preset
-    assert not any("tasks.triggers=random" in words for words in EXPERIMENT.plan("smoke", 1).sweeps)
+    assert not any(
+        "tasks.triggers=random" in words for words in in_words(EXPERIMENT.plan("smoke", 1).sweeps)
+    )
 
 
 def test_every_model_that_the_task_sweeps_has_its_row() -> None:

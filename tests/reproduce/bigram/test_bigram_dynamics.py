@@ -14,6 +14,7 @@ from reproduce.bigram.bigram_dynamics import EXPERIMENT, JOINT, NAMES, half_lear
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 
 SEEDS = range(5, 10)
@@ -146,7 +147,7 @@ def test_the_two_figures_of_the_task_share_no_run() -> None:
 
 def test_the_plan_makes_every_run_that_a_claim_is_about() -> None:
     configurations = [
-        compose([*words, "preset=laptop"]) for words in EXPERIMENT.plan("laptop", 1).runs
+        compose([*words, "preset=laptop"]) for words in in_words(EXPERIMENT.plan("laptop", 1).runs)
     ]
     made = [
         make_record(task=one.task, model=one.model, config=one.resolved()) for one in configurations

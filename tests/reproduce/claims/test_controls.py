@@ -16,6 +16,7 @@ from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
+from bench.search.plan import make_plan
 from core.statistics import LEVEL
 from leaderboards.build import FOLDER
 from leaderboards.tables.builder import build_board
@@ -35,6 +36,7 @@ from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDEC
 from reproduce.experiment import Experiment
 from tests.bench.records import make_record
 from tests.committed import committed_records
+from tests.reproduce.plans import in_words
 
 MODEL = Runs("the model", model="gpt2")
 ACCURACY = Number("accuracy", "accuracy").of(MODEL)
@@ -259,16 +261,16 @@ def test_a_premise_that_does_not_hold_leaves_a_claim_open() -> None:
 def test_a_plan_has_one_twin_for_each_model_and_seed() -> None:
     words = ("tasks=multi_query_recall", "models=gpt2", "preset=smoke")
     single = [(*words, f"training.steps={n}", f"seed={s}") for n in (50, 90) for s in (0, 1)]
-    found = UNTRAINED.configurations(single, [])
+    found = UNTRAINED.twins_of(map(compose, single), [])
     assert [(one.seed, one.training.steps) for one in found] == [(0, 1), (1, 1)]
     sweep = ("tasks=regbench", "models=[gpt2,mamba]", "preset=smoke", "sweep.seeds=2")
-    found = UNTRAINED.configurations([], [sweep])
+    found = UNTRAINED.twins_of([], [make_plan(sweep)])
     grid = found[0].sweep.search_space["training.lr"]
     assert sorted((one.model, one.seed) for one in found) == [
         (model, seed) for model in ("gpt2", "mamba") for seed in (0, 1)
     ]
     assert {one.training.lr for one in found} == {grid[0]}
-    of_data = UNTRAINED.configurations([], [(*sweep, "sweep.data_seeds=2")])
+    of_data = UNTRAINED.twins_of([], [make_plan([*sweep, "sweep.data_seeds=2"])])
     assert sorted((one.model, one.seed, one.tasks["data_seed"]) for one in of_data) == [
         (model, 2 * data + seed, data)  # new training seeds for each data seed, as the runs have
         for model in ("gpt2", "mamba")
@@ -276,8 +278,9 @@ def test_a_plan_has_one_twin_for_each_model_and_seed() -> None:
         for seed in (0, 1)
     ]
     memory = ("tasks=test_time_memory", "models=stored_in_weights", "preset=smoke")
-    assert UNTRAINED.configurations([memory], []) == []
-    [twin] = UNTRAINED.by(stored_in_weights="models.steps=1").configurations([memory], [])
+    assert UNTRAINED.twins_of([compose(memory)], []) == []
+    by_one_step = UNTRAINED.by(stored_in_weights="models.steps=1")
+    [twin] = by_one_step.twins_of([compose(memory)], [])
     assert twin.models["steps"] == 1
 
 
@@ -341,8 +344,12 @@ def test_networks_that_take_one_step_here_pass_no_claim(
     """The controls that cost little, trained anew: those of the models that claims are about."""
     reproduction, place = reproductions()[name], ("preset=laptop", f"store={tmp_path}")
     plan = reproduction.plan("laptop", None)
-    runs, sweeps = ([[*words, *place] for words in those] for those in (plan.runs, plan.sweeps))
-    configurations = reproduction.control.configurations(runs, sweeps)
+    runs, sweeps = (
+        [[*words, *place] for words in those]
+        for those in (in_words(plan.runs), in_words(plan.sweeps))
+    )
+    composed, plans = map(compose, runs), map(make_plan, sweeps)
+    configurations = reproduction.control.twins_of(composed, plans)
     assert {configuration.model for configuration in configurations} >= set(models)
     twins = []
     for configuration in configurations:

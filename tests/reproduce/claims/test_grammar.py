@@ -43,6 +43,7 @@ from reproduce.drawing.frame import View
 from reproduce.stories import figure7
 from tests.bench.records import make_record
 from tests.reproduce.claims.samples import sample
+from tests.reproduce.plans import in_words
 
 OURS = Runs("ours", task="regbench", model="gpt2")
 THEIRS = OURS.but("theirs", model="lstm")
@@ -273,7 +274,7 @@ def test_what_is_not_asked_is_told_with_its_preset_and_cost(
     # final runs of GPT2 with one and two layers, of memory units, and of eighteen others; GPT2 of
     # two layers and memory units with random triggers; and nine more of two layers with either.
     count = 30 + 5 + (2 + 1 + 18) * (2 + 3) + 2 * (2 + 3) + 2 * 9
-    assert len(EXPERIMENT.plan("laptop", None).runs) == 30 + 5
+    assert len(in_words(EXPERIMENT.plan("laptop", None).runs)) == 30 + 5
     at_laptop = [e for e in entries if e.get("asked_at") == "laptop"]
     assert {e["cost"] for e in at_laptop} == {f"{count} runs of 200 to 1,000 steps"}
     assert {e["verdict"] for e in at_laptop} == {NOT_ASKED}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.schema import Curve, RunRecord
 from core.errors import UserError
 from reproduce.claims.trials import in_seeds, sample
@@ -40,6 +40,7 @@ from reproduce.published.numbers import published_numbers
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.gradient_descent.test_weighting import published as weights
+from tests.reproduce.plans import in_words
 
 DIMENSIONS = [10, 20, 50, 100, 200]
 SPREAD = [-0.02, -0.015, -0.01, -0.005, 0.0, 0.0, 0.005, 0.01, 0.015, 0.02]
@@ -326,7 +327,9 @@ def test_what_would_settle_it_is_said_in_seeds_of_the_command() -> None:
 
 def test_words_choose_the_cell_that_a_record_shows() -> None:
     for cell in (STARRED[5], BY_MODEL["learnable"], SINGLE_SAMPLES):
-        configuration = compose([*cell.planned().words("smoke", 1)[0], "preset=smoke"])
+        configuration = Configuration.of(
+            {**cell.planned().planned("smoke", 1)[0], "preset": "smoke"}
+        )
         resolved = configuration.resolved()
         shown = make_record(
             task="optimisation",
@@ -343,9 +346,9 @@ def test_what_the_published_cells_fix_is_refused_so(word: str) -> None:
 
 
 def test_plan_figure_and_table() -> None:
-    runs = EXPERIMENT.plan("smoke", None).runs
+    runs = in_words(EXPERIMENT.plan("smoke", None).runs)
     assert len(set(runs)) == len(runs) == 9 + 1 + 1 + 4
-    assert len(EXPERIMENT.plan("paper", 2).runs) == 2 * (3 * 192 + 2 + 4)
+    assert len(in_words(EXPERIMENT.plan("paper", 2).runs)) == 2 * (3 * 192 + 2 + 4)
     records = EXPERIMENT.select([*cells(), paths()])
     assert len({EXPERIMENT.variant_of(record) for record in records}) == len(records)
     picture = EXPERIMENT.draw(records)

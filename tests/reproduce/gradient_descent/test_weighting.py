@@ -14,6 +14,7 @@ from reproduce.gradient_descent.optimisation import EXPERIMENT, LEARNED, SUMS, e
 from reproduce.gradient_descent.runs import OTHERS
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 
 WEIGHTS = (LEARNED, *SUMS)
 
@@ -148,7 +149,7 @@ def test_the_figure_is_drawn_from_whatever_is_there(records: list[RunRecord]) ->
 def test_runs_are_told_apart_and_found_again() -> None:
     seen = set()
     for runs in OTHERS:
-        (words,) = runs.words("smoke", 1)
+        (words,) = in_words(runs.planned("smoke", 1))
         configuration = compose([*words, "preset=smoke"])
         record = make_record(
             task=configuration.task, model=configuration.model, config=configuration.resolved()

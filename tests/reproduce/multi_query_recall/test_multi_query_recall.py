@@ -18,6 +18,7 @@ from reproduce.multi_query_recall.runs import FIXED_STATE, LONGER, kind, label
 from tests.bench.records import make_record
 from tests.reproduce.claims.test_fairness import study
 from tests.reproduce.drawing.rendering import rendered
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 
 SEEDS = range(3)
@@ -233,7 +234,7 @@ def test_the_figure_and_its_numbers_are_pure_functions_of_records() -> None:
 def test_every_planned_run_fits_and_belongs(preset: str) -> None:
     entries = [
         entry
-        for words in EXPERIMENT.plan(preset, None).sweeps
+        for words in in_words(EXPERIMENT.plan(preset, None).sweeps)
         for entry in make_plan([*words, f"preset={preset}"]).entries
     ]
     found = {entry.configuration.model for entry in entries}

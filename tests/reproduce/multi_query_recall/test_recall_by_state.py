@@ -15,6 +15,7 @@ from reproduce.multi_query_recall.recall_by_state import EXPERIMENT, PATIENT, RU
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run, tuned
+from tests.reproduce.plans import in_words
 
 WIDTHS = (16, 64)
 KNOWN = {  # accuracy at the most pairs, by model and taps
@@ -210,7 +211,7 @@ def test_a_model_that_says_nothing_of_its_state_has_a_row_and_no_point() -> None
 def test_the_plan_holds_ten_architectures_at_three_sizes() -> None:
     entries = [
         e
-        for words in EXPERIMENT.plan("laptop", None).sweeps
+        for words in in_words(EXPERIMENT.plan("laptop", None).sweeps)
         for e in make_plan([*words, "preset=laptop"]).entries
     ]
     rows = {(e.configuration.model, e.configuration.models.get("convolution")) for e in entries}
@@ -222,7 +223,7 @@ def test_no_model_is_searched_twice_in_one_cell() -> None:
     """Searches of few and of many data may come to two settings: two rows of one model."""
     searched = [
         (entry.configuration.model, repr(entry.configuration.resolved()))
-        for words in EXPERIMENT.plan("laptop", None).sweeps
+        for words in in_words(EXPERIMENT.plan("laptop", None).sweeps)
         for entry in make_plan([*words, "preset=laptop"]).entries
     ]
     assert len(set(searched)) == len(searched)

@@ -12,6 +12,7 @@ from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDEC
 from reproduce.multi_query_recall import multi_query_recall
 from reproduce.multi_query_recall.recall_depth import EXPERIMENT
 from tests.bench.records import make_record
+from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 
 
@@ -59,7 +60,10 @@ def test_short_runs_are_not_asked_and_belong_to_no_other_figure() -> None:
     found = [claim.judge(runs(0.28, 0.3, steps=60)).finding for claim in EXPERIMENT.claims]
     assert {one.verdict for one in found} == {NOT_ASKED}
     assert multi_query_recall.EXPERIMENT.select(runs(0.28, 0.3)) == []
-    sweeps = [make_plan([*words, "preset=laptop"]) for words in EXPERIMENT.plan("laptop", 1).sweeps]
+    sweeps = [
+        make_plan([*words, "preset=laptop"])
+        for words in in_words(EXPERIMENT.plan("laptop", 1).sweeps)
+    ]
     records = [
         make_record(task=one.task, model=one.model, role="final", config=one.resolved())
         for one in (entry.configuration for sweep in sweeps for entry in sweep.entries)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.command_line import read
 from bench.config.config import compose, training_configuration
 from core.errors import UserError
 from reproduce.__main__ import reproductions
@@ -50,4 +51,4 @@ def test_trials_come_before_final_runs_and_a_shared_training_is_in_once() -> Non
 )
 def test_a_wrong_device_is_one_sentence(words: list[str], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=sentence):
-        Asked.read([*words, f"store={tmp_path}"], reproductions())
+        Asked.of(read([*words, f"store={tmp_path}"]), reproductions())

@@ -19,12 +19,14 @@ from typing import Any
 import pytest
 
 import bench.runs.shelf
+from bench.config.command_line import read
 from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import identify
 from bench.runs.shelf import Shelf, training_key
-from bench.search.plan import make_plan
+from bench.search.plan import make_plan, plan_sweep
 from core.errors import OK, UserError
 from reproduce.__main__ import reproductions
 from reproduce.claims.claims import ClaimResult
@@ -39,6 +41,7 @@ from reproduce.planning.work import clock
 from reproduce.request import Request
 from tests.bench.records import make_record
 from tests.conftest import ROOT
+from tests.reproduce.plans import in_words
 
 FIGURES = reproductions()
 
@@ -56,24 +59,25 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def survey_of(figure: str, store: Path) -> Survey:
-    words = ["preset=smoke", f"store={store}", "workers=0"]
-    return Survey({figure: FIGURES[figure]}, {figure: words}, "smoke", store)
+    settings = {"preset": "smoke", "store": str(store), "workers": 0}
+    return Survey({figure: FIGURES[figure]}, {figure: settings}, "smoke", store)
 
 
 @pytest.mark.parametrize("prefix", ["", "sweep."])
 def test_where_runs_are_made_goes_to_every_figure(prefix: str) -> None:
-    making = [f"{prefix}executor=ray", f"{prefix}ray.num_gpus=0.25"]
-    making.append(f'{prefix}storage="postgresql://bench@host/bench"')
-    asked = Asked.read([*making, "figures=[figure4,figure9]", "preset=smoke"], FIGURES)
+    making = {f"{prefix}executor": "ray", f"{prefix}ray.num_gpus": 0.25}
+    making[f"{prefix}storage"] = "postgresql://bench@host/bench"
+    figures = ["figure4", "figure9"]
+    asked = Asked.of({**making, "figures": figures, "preset": "smoke"}, FIGURES)
     assert asked.storage == "postgresql://bench@host/bench"
-    for name, words in asked.words(FIGURES).items():
-        assert set(making) <= set(words)
-        request = Request.read(words, name, FIGURES[name])
+    for name, settings in asked.settings(FIGURES).items():
+        assert making.items() <= settings.items()
+        request = Request.of(settings, name, FIGURES[name])
         assert request.view.name == "smoke"  # it changes no result
         plan = request.plan(FIGURES[name])
         made = [
-            *map(compose, plan.runs[:1]),
-            *(make_plan(w).entries[0].at({}) for w in plan.sweeps),
+            *map(Configuration.of, plan.runs[:1]),
+            *(plan_sweep(settings).entries[0].at({}) for settings in plan.sweeps),
         ]
         assert {(one.sweep.executor, one.sweep.ray.num_gpus) for one in made} == {("ray", 0.25)}
         assert {one.sweep.storage for one in made} == {asked.storage}
@@ -87,8 +91,10 @@ def test_missing_runs_are_those_whose_identity_no_record_has(shown: Path, tmp_pa
     there = {(r.identity, r.seed) for r in read_records([shown])}
     survey = survey_of("figure5", tmp_path / "store")
     wanted = []
-    runs = [[*words, "preset=smoke"] for words in FIGURES["figure5"].plan("smoke", None).runs]
-    twins = FIGURES["figure5"].control.configurations(runs, [])
+    runs = [
+        [*words, "preset=smoke"] for words in in_words(FIGURES["figure5"].plan("smoke", None).runs)
+    ]
+    twins = FIGURES["figure5"].control.twins_of(map(compose, runs), [])
     assert len(twins) == len(runs)
     for configuration in [*map(compose, runs), *twins]:
         names = identify(configuration).all
@@ -103,7 +109,7 @@ def test_missing_runs_are_those_whose_identity_no_record_has(shown: Path, tmp_pa
 
 def test_a_sweep_misses_final_runs_or_all_its_trials(shown: Path, tmp_path: Path) -> None:
     finals = [r for r in read_records([shown / "regbench"]) if r.role == "final"]
-    (words, *_) = FIGURES["figure9"].plan("smoke", None).sweeps
+    (words, *_) = in_words(FIGURES["figure9"].plan("smoke", None).sweeps)
     entries = make_plan([*words, "preset=smoke"]).entries
     entry = next(e for e in entries if e.configuration.model == "gpt2")
     fixed = entry.configuration.tasks
@@ -113,7 +119,7 @@ def test_a_sweep_misses_final_runs_or_all_its_trials(shown: Path, tmp_path: Path
 
     def missing() -> list[tuple[str, str, int]]:
         bench.runs.shelf._committed.cache_clear()
-        runs = survey_of("figure9", tmp_path / "store").runs_of("figure9", ["preset=smoke"])
+        runs = survey_of("figure9", tmp_path / "store").runs_of("figure9", {"preset": "smoke"})
         return [
             (run.configuration.model, run.role, run.configuration.seed)
             for run in runs
@@ -270,7 +276,7 @@ def test_order_is_by_verdicts_an_hour_and_pays_a_training_once() -> None:
         return replace(runs[lr], key=f"{name} {lr}") if name > "figure2" else runs[lr]
 
     candidates = [
-        Candidate(name, ("preset=smoke",), tuple(asked(name, lr) for lr in own), claims)
+        Candidate(name, {"preset": "smoke"}, tuple(asked(name, lr) for lr in own), claims)
         for name, (own, claims) in chosen.items()
     ]
     steps = in_order(survey, candidates)
@@ -307,7 +313,7 @@ def test_time_over_is_a_ctrl_c_that_the_clock_remembers() -> None:
 def test_when_time_is_over_the_command_ends_well(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     # 36 ms: a fast machine makes all the runs in a third of a second.
     words = ["preset=smoke", "figures=scaling_laws", f"store={tmp_path}", "hours=0.00001"]
-    assert main(words, FIGURES) == OK
+    assert main(read(words), FIGURES) == OK
     assert "time is over" in capsys.readouterr().out
 
 
@@ -326,7 +332,7 @@ def test_when_time_is_over_the_command_ends_well(tmp_path: Path, capsys) -> None
 )
 def test_a_wrong_word_gets_one_sentence(word: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
-        main([f"store={tmp_path}", "figures=figure5", word], FIGURES)
+        main(read([f"store={tmp_path}", "figures=figure5", word]), FIGURES)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -351,12 +357,12 @@ def test_what_was_killed_goes_on_and_repeats_nothing(
     killed.wait()
     before = {path: path.stat().st_mtime_ns for path in records.glob("*.json")}
     assert before
-    assert main(words, FIGURES) == OK
+    assert main(read(words), FIGURES) == OK
     said = capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in before} == before
     plan = FIGURES["scaling_laws"].plan("smoke", None)
     made = [r for r in read_records([records]) if r.role != "baseline"]
-    assert len(made) == len(plan.runs)
+    assert len(made) == len(in_words(plan.runs))
     if len(before) < len(made):  # it was not quicker than the kill
         assert "not enough evidence -> " in said
         assert "python -m leaderboards.add" in said

@@ -23,6 +23,7 @@ from reproduce.planning.experiments import Experiment as Decision
 from reproduce.planning.experiments import experiments
 from reproduce.planning.survey import Survey
 from tests.bench.records import make_record
+from tests.reproduce.plans import in_words
 
 FIGURES = reproductions()
 CLAIMS = [(name, claim) for name, figure in FIGURES.items() for claim in figure.claims]
@@ -33,8 +34,8 @@ README, FACTS = (
 
 
 def survey_of(store: Path, preset: str, **figures: Experiment) -> Survey:
-    words = [f"preset={preset}", f"store={store}", "workers=0"]
-    return Survey(figures, dict.fromkeys(figures, words), preset, store)
+    settings = {"preset": preset, "store": str(store), "workers": 0}
+    return Survey(figures, dict.fromkeys(figures, settings), preset, store)
 
 
 def found_by(survey: Survey) -> dict[str, Decision]:
@@ -50,7 +51,7 @@ def reopened(figure: str) -> Experiment:
 def records_at(figure: str, preset: str, *words: str) -> list[RunRecord]:
     """A record of each run, and of the predictors, of a figure's plan without sweeps."""
     plan = FIGURES[figure].plan(preset, None)
-    assert not plan.sweeps
+    assert not in_words(plan.sweeps)
     given = [f"tasks.{word}" for word in words]
     return [
         make_record(
@@ -62,7 +63,10 @@ def records_at(figure: str, preset: str, *words: str) -> list[RunRecord]:
             config=configuration.resolved(),
             arrays={},
         )
-        for role, commands in (("baseline", plan.baselines), ("single", plan.runs))
+        for role, commands in (
+            ("baseline", in_words(plan.baselines)),
+            ("single", in_words(plan.runs)),
+        )
         for configuration in (compose([*own, f"preset={preset}", *given]) for own in commands)
     ]
 
@@ -111,7 +115,7 @@ def test_the_words_of_a_claim_are_named_and_nothing_is_run_without_them(tmp_path
             "0 core-hours of training; to count two gigabytes of text, as the paper's corpora "
             "have, some 0.15 core-hours"
         }
-    given = ["preset=paper", f"store={tmp_path}", "corpus=tinystories"]
+    given = {"preset": "paper", "store": str(tmp_path), "corpus": "tinystories"}
     survey = Survey({"table1": FIGURES["table1"]}, {"table1": given}, "paper", tmp_path)
     (candidate,) = survey.candidates
     assert candidate.claims == {"like TinyStories"}

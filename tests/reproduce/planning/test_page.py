@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.command_line import read
 from core.errors import UserError
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
@@ -62,4 +63,4 @@ def test_a_row_says_what_would_decide_and_its_range() -> None:
 @pytest.mark.parametrize("words", [[], ["dry_run=true", "device_like=h100"]])
 def test_a_page_is_of_a_plan_for_here(words: list[str]) -> None:
     with pytest.raises(UserError, match="page= is a page of a plan: say dry_run=true"):
-        Asked.read([f"page={Path(PAGE)}", *words], {})
+        Asked.of(read([f"page={Path(PAGE)}", *words]), {})

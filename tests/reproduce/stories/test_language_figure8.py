@@ -21,6 +21,7 @@ from reproduce.stories import figure8, positions
 from reproduce.stories.context import ROPE
 from reproduce.stories.language import GPT2
 from reproduce.stories.positions import Stretch
+from tests.reproduce.plans import in_words
 from tests.reproduce.stories.language_records import lost, of_documents, tables, written
 
 SEEDS = range(3)
@@ -366,9 +367,9 @@ def test_a_control_that_holds_too_or_was_not_run_leaves_it_open() -> None:
 
 
 def test_the_plan_is_one_sweep_with_the_control_in_it() -> None:
-    assert figure8.EXPERIMENT.plan("smoke", None).sweeps == (
+    assert in_words(figure8.EXPERIMENT.plan("smoke", None).sweeps) == (
         ("tasks=wikipedia", "models=[memory_mosaic,gpt2,gpt2_rope]"),
     )
-    ((_, models),) = figure8.EXPERIMENT.plan("laptop", 5).sweeps
+    ((_, models),) = in_words(figure8.EXPERIMENT.plan("laptop", 5).sweeps)
     assert ROPE in models
     assert "conv_attention" in models

@@ -11,7 +11,7 @@ from bench.config.config import compose
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
-from reproduce.experiment import Experiment, as_words
+from reproduce.experiment import Experiment
 from reproduce.plotting.panels import Picture, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, language, table1, table2
@@ -32,6 +32,7 @@ from reproduce.stories.table2 import (
     row_of,
     settings,
 )
+from tests.reproduce.plans import in_words
 from tests.reproduce.stories.language_records import (
     facts,
     judge,
@@ -51,7 +52,7 @@ def of_rows(losses: dict[Row, tuple[float, float] | None], **options: Any) -> li
     for row, pair in losses.items():
         for seed in range(4 if row == SHORT_WARMUP else 3):
             train, loss = pair or (0.0, 0.0)
-            made = run(GPT2, seed, as_words(changed(preset, row)), loss, train, **options)
+            made = run(GPT2, seed, in_words([changed(preset, row)])[0], loss, train, **options)
             found.append(lost(made) if pair is None else made)
     return found
 
@@ -131,10 +132,12 @@ def test_only_rows_that_a_preset_can_judge_are_run() -> None:
     """A search's final run of the preset's own setting is the first row, so that no row has one."""
     for preset, rows in {"laptop": 3, "gpu": 3, "paper": 7}.items():
         plan = table2.EXPERIMENT.plan(preset, None)
-        reached = [compose([*words, f"preset={preset}"]).resolved() for words in plan.runs]
+        reached = [
+            compose([*words, f"preset={preset}"]).resolved() for words in in_words(plan.runs)
+        ]
         assert len({sha256(config) for config in reached}) == rows
-        assert len(plan.runs) == 3 * rows + (preset == "paper")
-        assert not plan.sweeps
+        assert len(in_words(plan.runs)) == 3 * rows + (preset == "paper")
+        assert not in_words(plan.sweeps)
         assert (
             reached[0]
             == compose(["tasks=babistories", "models=gpt2", f"preset={preset}"]).resolved()
@@ -154,7 +157,7 @@ def test_a_table_2_of_changed_rows_is_refused() -> None:
 
 def test_a_run_older_than_a_setting_that_table_2_varies_stays_in_its_row() -> None:
     for row in (FIRST, SLOWER, TWICE):
-        made = run(GPT2, 0, as_words(changed("smoke", row)), 1.0, 1.0)
+        made = run(GPT2, 0, in_words([changed("smoke", row)])[0], 1.0, 1.0)
         for key in set(VARIED) - set(row.changes):  # as in the preset, so that it may be missing
             assert row_of(without(made, key)) == row
 

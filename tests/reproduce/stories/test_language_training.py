@@ -18,6 +18,7 @@ from reproduce.prompts import table5
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, figure8, figure13, language, table2
 from reproduce.stories.language import GPT2, SEARCHED
+from tests.reproduce.plans import in_words
 from tests.reproduce.stories.language_records import SEEDS, judge, lost, of_depths, run, without
 
 LAPTOP = "preset=laptop"
@@ -157,18 +158,28 @@ def test_figure_13_has_the_depths_of_figure_7_and_asks_nothing_twice() -> None:
     assert not asked[0] & asked[1]
     for preset in figure7.DEPTHS:
         fewer, more = (f.EXPERIMENT.plan(preset, None) for f in (figure7, figure13))
-        assert {*fewer.runs, *fewer.sweeps} < {*more.runs, *more.sweeps}
+        assert {*in_words(fewer.runs), *in_words(fewer.sweeps)} < {
+            *in_words(more.runs),
+            *in_words(more.sweeps),
+        }
         depths = len(figure7.DEPTHS[preset])
-        assert (len(fewer.runs), len(fewer.sweeps)) in ((6 * depths, 0), (0, depths))
+        assert (len(in_words(fewer.runs)), len(in_words(fewer.sweeps))) in (
+            (6 * depths, 0),
+            (0, depths),
+        )
 
 
 def test_figures_and_tables_share_their_trainings_where_models_are_tuned() -> None:
     """Each training is named once, whichever figure asks for it first."""
 
     def trainings(plan: Plan) -> set[str]:
-        entries = [entry for words in plan.sweeps for entry in make_plan([*words, LAPTOP]).entries]
+        entries = [
+            entry
+            for words in in_words(plan.sweeps)
+            for entry in make_plan([*words, LAPTOP]).entries
+        ]
         every = [entry.at({"training.lr": 0.02}) for entry in entries]
-        every += [compose([*words, LAPTOP]) for words in plan.runs]
+        every += [compose([*words, LAPTOP]) for words in in_words(plan.runs)]
         return {training_key(training_configuration(one).resolved(), 0) for one in every}
 
     depths = trainings(figure13.EXPERIMENT.plan("laptop", None))

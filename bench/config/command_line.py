@@ -1,0 +1,109 @@
+"""The words of a command line, ``key=value``, as values: read once, where a command begins.
+
+Hydra's grammar says what a word means: quotes, numbers, lists and mappings. Everything behind the
+door takes what is read here, a mapping from dotted keys to plain values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.config.source_files import quoted
+from core import words as grammar
+from core.errors import UserError
+
+Settings = dict[str, Any]  # dotted key -> value
+
+
+def read(words: Sequence[str]) -> Settings:
+    """The settings of a command line; of a key that is given twice the last value counts.
+
+    Example: ``read(["tasks=regbench", "training.lr=1e-3"])`` is
+    ``{"tasks": "regbench", "training.lr": 0.001}``.
+
+    Raises:
+        UserError: a word that is no ``key=value``, or one of Hydra's sweeps, additions (``+key``),
+            deletions (``~key``) or references (``${...}``).
+    """
+    return dict(read_each(words))
+
+
+def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
+    """Key and value of every word, for the few commands in which a key may stand several times.
+
+    Raises:
+        UserError: as :func:`read`.
+    """
+    # It takes a fifth of a second to import, which --help and a list of commands do without.
+    from hydra.errors import HydraException
+
+    settings = []
+    for word in map(quoted, words):
+        try:
+            override = _parsed(grammar.with_home_quoted(word))
+        except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
+            raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
+        if override.is_add() or override.is_delete() or override.is_sweep_override():
+            raise UserError(
+                f"'{word}' adds, deletes or lists values: here one value is set for one known "
+                "key, written key=value; several settings are tried by bench.sweep. "
+                f"If that is one value, {_how_to_write(word)}"
+            )
+        if "${" in word:
+            raise UserError(
+                f"'{word}' refers to another value by ${{…}}, which is not looked up here: write "
+                "the value itself, or let the shell put it in"
+            )
+        settings.append((override.key_or_group, override.value()))
+    return settings
+
+
+def _parsed(word: str) -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create().parse_override(word)
+
+
+def read_with_lists(words: Sequence[str]) -> Settings:
+    """As :func:`read`, with ``models=a,b`` as the list that it means: brackets need quotes in some
+    shells."""
+    listed = []
+    for word in words:
+        key, _, value = word.partition("=")
+        several = key == "models" and "," in value and not value.startswith("[")
+        listed.append(f"models=[{value}]" if several else word)
+    return read(listed)
+
+
+def shown(key: str, value: Any) -> str:
+    """A setting as a sentence names it; :func:`core.words.word` writes it for a shell."""
+    return f"{key}={value if isinstance(value, str) else _shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    """As somebody would type it, without quotes around names."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_shown(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_shown, value))}]"
+    is_bare = isinstance(value, str) and re.fullmatch(r"[\w.]+", value)
+    return str(value) if is_bare else json.dumps(value)
+
+
+def _how_to_write(word: str) -> str:
+    """What the word would be as a setting whose value is plain text."""
+    key, equals, value = word.partition("=")
+    if not equals or not key.replace(".", "").replace("_", "").isalnum():
+        return "settings are written key=value, for example seed=1"
+    ends = {"[": "]", "{": "}"}.get(value[:1], "")
+    closing = "" if value.endswith(ends) else f"a list or mapping ends in {ends}; elsewhere "
+    in_quotes = shlex.quote(_shortened(grammar.word(key, value)))
+    return f"{closing}quotes keep characters such as ( [ {{ , : ' in it as they are: {in_quotes}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}…"
