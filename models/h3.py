@@ -95,7 +95,7 @@ class DiagonalStateSpace(nn.Module):
 
     def discretised(self) -> tuple[Tensor, Tensor]:
         """Logarithms of Ā and coefficients 2 C B̄, complex (heads, N/2)."""
-        # A for now; ΔA/2 two lines below.
+        # This line makes A, and the line after the steps makes ΔA/2 of it.
         half = torch.complex(-self.log_decay.exp(), self.frequencies)
         steps = self.log_steps.exp().unsqueeze(-1)
         half = steps * half / 2

@@ -1,14 +1,28 @@
-"""What pydantic refuses, in words of the command line."""
+"""What is refused, in words of the command line, and which setting was probably meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pydantic import ValidationError
 
-from core.errors import UserError
+from core.errors import UserError, nearest
 
+# What other projects call a setting of ours.
+ELSEWHERE = {
+    "lr": ("learning_rate", "max_lr", "base_lr"),
+    "width": ("d_model", "dim", "model_dim", "hidden_size", "hidden_dim", "n_embd", "embed_dim"),
+    "layers": ("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth", "blocks"),
+    "heads": ("n_head", "n_heads", "num_heads", "num_attention_heads"),
+    "state": ("d_state", "state_size", "ssm_state_size"),
+    "convolution": ("d_conv", "conv_size", "kernel_size"),
+    "steps": ("max_steps", "num_steps", "train_steps", "iterations", "max_iters"),
+    "batch_size": ("batch", "bs", "train_batch_size", "per_device_train_batch_size"),
+    "weight_decay": ("wd", "decay"),
+    "warmup_steps": ("warmup", "warmup_iters", "num_warmup_steps"),
+}
 TRUTH_VALUE = "truth_value"  # an error of a whole section, which names its field
 
 
@@ -35,3 +49,25 @@ def first_problem(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{place} is missing"
     return f"{place}={first['input']!r} cannot be used: {message[0].lower()}{message[1:]}"
+
+
+def hint(key: str, known: Iterable[str]) -> str:
+    """A clause that names the setting that was meant, or lists those of its section.
+
+    Args:
+        key: what was given, such as "training.learning_rate", or "lr" without its section.
+        known: all settings with their sections.
+    """
+    known = sorted(known)
+    section, _, name = key.rpartition(".")
+    inside = [one for one in known if one.rpartition(".")[0] == section] if section else known
+    by_name: dict[str, str] = {}
+    for one in inside:
+        by_name.setdefault(one.rpartition(".")[2], one)
+    ours = next((own for own, others in ELSEWHERE.items() if name.lower() in others), name)
+    found = by_name.get(ours) or next(
+        (by_name[close] for close in difflib.get_close_matches(name, by_name, n=1)), None
+    )
+    if found:
+        return f"did you mean '{found}'?"
+    return nearest("", inside) if inside else nearest(key, known)

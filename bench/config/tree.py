@@ -21,9 +21,9 @@ from bench.config.groups import (
     model_groups,
     task_from_outside,
 )
-from bench.config.hints import hint
 from bench.config.limits import check_counts, check_sizes
 from bench.config.outside_tasks import use_task_from_outside
+from bench.config.problems import hint
 from bench.config.source_files import use_named
 from core.errors import UserError, nearest
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +23,7 @@ from bench.records.equivalence import (
     settled_name,
 )
 from bench.records.identity import Identity, identity_of, one_of_each
-from bench.records.schema import RunRecord, read_records
+from bench.records.schema import RunRecord
 from bench.runs.obtain import obtain, serve_or_make
 from bench.runs.proving import Made, Pair, batches
 from bench.runs.serving import identify
@@ -36,7 +32,6 @@ from bench.search.plan import make_plan
 from bench.sweep import records_of
 from core.errors import UserError
 from tests.bench.records import make_record
-from tests.conftest import ROOT
 
 CONFIG = {"tasks": {"_target_": "tasks.old.Task", "size": 3}, "models": {"_target_": "models.m.M"}}
 
@@ -293,124 +288,3 @@ def test_a_search_over_a_part_of_a_committed_grid_is_served_what_all_of_it_came_
         assert other.study is not None
         assert other.study != made[0].study
         assert len(other.study.trials) == trials
-
-
-# Commands as `python -m` runs them, in one process: the imports are most of what one costs. It
-# prints, for each, its exit code and what it wrote.
-ONE_AFTER_ANOTHER = """
-import contextlib, io, json, runpy, sys
-ended = []
-for words in json.loads(sys.argv[1]):
-    sys.argv[:] = words
-    output, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        try:
-            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
-            code = 0
-        except SystemExit as end:
-            code = end.code
-    ended.append([int(code or 0), output.getvalue(), errors.getvalue()])
-json.dump(ended, sys.__stdout__)
-"""
-NEEDED = {  # of models and tasks, to run the one task
-    "models": {"__init__.py", "generation.py", "specification.py", "memories"},
-    "tasks": {
-        *("__init__.py", "generated.py", "interface.py", "measurement.py", "seeds.py"),
-        *("capacity", "capacity.yaml", "text"),
-    },
-}
-Run = Callable[..., list[subprocess.CompletedProcess[str]]]
-
-
-@pytest.fixture
-def scratch(tmp_path: Path) -> tuple[Path, Run]:
-    """A repository of its own with the code of one task and its models as it is now, and a way to
-    run commands there: comparing all code takes ten times as long."""
-    root = tmp_path / "scratch"
-    unneeded = {
-        ROOT / house: {path.name for path in (ROOT / house).iterdir()} - needed
-        for house, needed in NEEDED.items()
-    }
-
-    def skipped(folder: str, names: list[str]) -> set[str]:
-        return {"__pycache__"} | unneeded.get(Path(folder), set())
-
-    for name in ("core", "bench", "models", "tasks"):
-        shutil.copytree(ROOT / name, root / name, ignore=skipped)
-    git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@localhost"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it was"]):
-        subprocess.run([*git, *words], check=True)
-
-    def run(*commands: list[str]) -> list[subprocess.CompletedProcess[str]]:
-        environment = {**os.environ, "PYTHONPATH": str(root)}
-        script = [sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps(commands)]
-        done = subprocess.run(
-            script, cwd=root, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        ended = zip(commands, json.loads(done.stdout), strict=True)
-        return [subprocess.CompletedProcess(words, *result) for words, result in ended]
-
-    return root, run
-
-
-@pytest.mark.processes
-@pytest.mark.long
-def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
-    scratch: tuple[Path, Run],
-) -> None:
-    root, run = scratch
-    words = ["bench.measure", *TINY, "store=runs"]
-    assert run(words)[0].returncode == 0
-    (before,) = read_records([root / "runs" / "records"])
-
-    committed = root / "leaderboards" / "records" / "capacity" / "smoke"
-    committed.mkdir(parents=True)
-    shutil.copy(root / "runs" / "records" / f"{before.run_id}.json", committed)
-    memories = root / "models" / "memories"
-    source = (memories / "delta_rule.py").read_text()
-    (memories / "delta_rule.py").rename(memories / "delta.py")
-    recipe = memories / "delta_rule.yaml"
-    recipe.write_text(recipe.read_text().replace("delta_rule.DeltaRule", "delta.DeltaRule"))
-    moved, served = run(["bench.equivalence", "moved=true"], words)
-    assert moved.returncode == 0, moved.stderr
-    proven = "proven: capacity with delta_rule, HEAD and this checkout\nmoved: models.memories."
-    assert proven in moved.stdout
-    proof = root / "leaderboards" / "equivalences.json"
-    (by_definitions,) = json.loads(proof.read_bytes())["entries"]
-    assert by_definitions["moved"]["models.memories.delta_rule.DeltaRule"].endswith(
-        "delta.DeltaRule"
-    )
-    assert "nothing to do" in served.stdout
-    proof.unlink()
-
-    prove = ["bench.equivalence", "tasks=capacity", "models=delta_rule", "preset=smoke"]
-    evaluate = ["bench.evaluate", f"run={before.run_id}", "store=runs"]
-    done, served, again = run(prove, words, evaluate)
-    assert done.returncode == 0, done.stderr
-    assert "proven: capacity, delta_rule" in done.stdout
-    table = (root / "leaderboards" / "equivalences.json").read_bytes()
-    (written,) = [e for e in json.loads(table)["entries"] if e["model"] == "delta_rule"]
-    assert written["old"]["model"].endswith("delta_rule.DeltaRule")
-    # Both ways to prove it say the same.
-    assert (written["old"], written["new"]) == (by_definitions["old"], by_definitions["new"])
-    assert written["new"]["model"].endswith("delta.DeltaRule")
-    assert "nothing to do" in served.stdout
-    assert list(read_records([root / "runs" / "records"])) == [before]
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "equivalent: an earlier one" in again.stdout
-
-    changed = source.replace("keep = 1 - decay", "keep = 0.9 - decay")
-    assert changed != source
-    (memories / "delta.py").write_text(changed)
-    unmoved, refused = run(["bench.equivalence", "moved=true"], prove)
-    assert unmoved.returncode == 4
-    assert unmoved.stderr.startswith(
-        "refused: capacity, delta_rule, HEAD and this checkout: models."
-    )
-    assert "delta_rule.delta_update of the older code is not here, or differs" in unmoved.stderr
-    assert refused.returncode == 4
-    assert refused.stderr.splitlines()[-1].startswith("refused: capacity, delta_rule, ")
-    assert " differs: " in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert (root / "leaderboards" / "equivalences.json").read_bytes() == table
