@@ -43,9 +43,9 @@ def told_command(words: Sequence[str]) -> list[str]:
     other program with settings alone. Where things are kept is left out, so that others can give
     the same command; where data lie they have to say."""
     program = _module(Path(words[0]).resolve())
-    told = [told_word(word) for word in words[1:] if program or "=" in word]
-    own = [f"{key}={place}" for key in KEPT_HERE for place in (PATH, ADDRESS)]
-    return ["python", *(program or ["SCRIPT"]), *(w for w in told if w and w not in own)]
+    told_words = [told_word(word) for word in words[1:] if program or "=" in word]
+    places = [f"{key}={place}" for key in KEPT_HERE for place in (PATH, ADDRESS)]
+    return ["python", *(program or ["SCRIPT"]), *(w for w in told_words if w and w not in places)]
 
 
 def told_word(word: str) -> str:
@@ -118,14 +118,20 @@ def _told_line(error: BaseException) -> str:
     first = next(iter(str(error).strip().splitlines()), "")
     files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
     published = [str(ROOT), *sysconfig.get_paths().values()]
-    own = [name for name in files if any(Path(name).is_relative_to(place) for place in published)]
-    known = set(re.findall(r"\w+", "".join(line for n in own for line in linecache.getlines(n))))
-    known |= {"PATH", "ADDRESS"}
-    told = [
-        word if all(w in known or _NUMBER.fullmatch(w) for w in re.findall(r"\w+", word)) else "…"
+    published_files = [
+        name for name in files if any(Path(name).is_relative_to(place) for place in published)
+    ]
+    published_words = set(
+        re.findall(r"\w+", "".join(line for n in published_files for line in linecache.getlines(n)))
+    )
+    published_words |= {"PATH", "ADDRESS"}
+    safe_words = [
+        word
+        if all(w in published_words or _NUMBER.fullmatch(w) for w in re.findall(r"\w+", word))
+        else "…"
         for word in without_places(first).split()
     ]
-    return re.sub(r"…( …)+", "…", " ".join(told))
+    return re.sub(r"…( …)+", "…", " ".join(safe_words))
 
 
 def told_system() -> str:

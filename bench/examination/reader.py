@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.training.seeding import seed_generators
-from core.seeding import derive_seed, state_of_python_generators
+from bench.training.seeding import seed_generators, state_of_python_generators
+from core.seeding import derive_seed
 
 
 def offers_hidden(model: nn.Module) -> bool:
@@ -33,7 +33,7 @@ class Buffers:
             module._buffers[name] = buffer
 
 
-class Reader:
+class ModelReader:
     """Asks models for outputs (batch, time, channels), or for hidden vectors in their place.
 
     Attributes:
@@ -73,10 +73,10 @@ class Reader:
         seed_generators(derive_seed(self.seed, "draws of an examination"), inputs.device)
         by_hidden = self.by_hidden if hidden is None else hidden
         ask: Any = model.hidden if by_hidden else model
-        given, before = inputs.clone(), _random_state(inputs.device)
-        outputs: Tensor = ask(given)
+        passed, before = inputs.clone(), _random_state(inputs.device)
+        outputs: Tensor = ask(passed)
         self.drew = before != _random_state(inputs.device)
-        self.wrote = self.wrote or not torch.equal(given, inputs)
+        self.wrote = self.wrote or not torch.equal(passed, inputs)
         return outputs
 
 

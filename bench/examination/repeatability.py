@@ -66,14 +66,14 @@ def examine_model(
         inputs = task.training_batch(seed, 0, SEQUENCES).to(device).inputs
         build = lambda: build_model(configuration, task, seed).to(device)  # noqa: E731
         with ExitStack() as running:
-            elsewhere = None
+            other_process = None
             models, specification = configuration.models, task.specification()
             if not is_own(models["_target_"]) and may_differ(models["_target_"]):
                 arguments = (models, specification, seed, inputs)
-                elsewhere = running.enter_context(built_elsewhere(*arguments))
+                other_process = running.enter_context(built_elsewhere(*arguments))
             changed = examine_repeatability(build, inputs, device)
-            if elsewhere is not None:
-                _refuse_other_process(observed(*arguments), elsewhere())
+            if other_process is not None:
+                _refuse_other_process(observed(*arguments), other_process())
         _examined[key] = changed
     changed, devices = _examined[key], configuration.training.devices
     if changed and devices > 1:
@@ -109,8 +109,8 @@ def _examine(
 ) -> tuple[str, ...]:
     model, same = build(), build()
     _refuse_other_weights(model.state_dict(), same.state_dict())
-    for one in (model, same):
-        disturb(one, 0, device)
+    for built in (model, same):
+        disturb(built, 0, device)
     before = {name: b.detach().clone() for name, b in model.named_buffers()}
     short = inputs[:, :POSITIONS]
     try:
@@ -118,8 +118,8 @@ def _examine(
     except Exception:  # a model may want whole sequences; if not, they raise the same
         short = inputs
         model, same = build(), build()
-        for one in (model, same):
-            disturb(one, 0, device)
+        for built in (model, same):
+            disturb(built, 0, device)
         outputs = training_pass(model, short, 0, device)
     if not _near(outputs, training_pass(same, short, 0, device)):
         raise UnfitModel(
@@ -161,19 +161,19 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
         )
 
 
-def _refuse_other_process(here: dict[str, Tensor], there: dict[str, Tensor] | None) -> None:
-    if there is None:
+def _refuse_other_process(ours: dict[str, Tensor], theirs: dict[str, Tensor] | None) -> None:
+    if theirs is None:
         return
     other = [
         name.removeprefix(STATE)
-        for name in here
-        if name != OUTPUTS and not (name in there and _equal(here[name], there[name]))
+        for name in ours
+        if name != OUTPUTS and not (name in theirs and _equal(ours[name], theirs[name]))
     ]
-    if other or not _near(here[OUTPUTS], there[OUTPUTS]):
-        what = _listed(other) if other else "its outputs in training"
+    if other or not _near(ours[OUTPUTS], theirs[OUTPUTS]):
+        differing = _listed(other) if other else "its outputs in training"
         raise UnfitModel(
-            f"the model is not the same when two processes build it from one seed ({what}): it "
-            f"depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
+            f"the model is not the same when two processes build it from one seed ({differing}): "
+            f"it depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
         )
 
 
@@ -198,12 +198,12 @@ def _goes_on_alike(
     """Whether both give the same outputs, evaluated and in a further step of training."""
     with torch.no_grad():
         evaluated = []
-        for one in (model, resumed):
+        for each in (model, resumed):
             seed_generators(0, device)
-            evaluated.append(one.eval()(inputs.clone()))
+            evaluated.append(each.eval()(inputs.clone()))
     if not _near(*evaluated):
         return False
-    return _near(*(training_pass(one, inputs, PASSES + 1, device) for one in (model, resumed)))
+    return _near(*(training_pass(each, inputs, PASSES + 1, device) for each in (model, resumed)))
 
 
 def _values(model: nn.Module) -> dict[str, Tensor]:

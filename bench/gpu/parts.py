@@ -56,11 +56,11 @@ def parts_of(request: GpuRequest) -> list[Part]:
         UserError: a part or a model that does not exist.
     """
     parts = [*_checks(), *_speeds(request), *_stacks(request), *_sweeps(request)]
-    known = {"part": [part.name for part in parts], "planned model": planned_models()}
-    for kind, asked in (("part", request.parts), ("planned model", request.models)):
-        for name in asked:
-            if name not in known[kind]:
-                raise UserError(f"there is no {kind} '{name}': {nearest(name, known[kind])}")
+    names = {"part": [part.name for part in parts], "planned model": planned_models()}
+    for kind, requested in (("part", request.parts), ("planned model", request.models)):
+        for name in requested:
+            if name not in names[kind]:
+                raise UserError(f"there is no {kind} '{name}': {nearest(name, names[kind])}")
     return [part for part in parts if not request.parts or part.name in request.parts]
 
 
@@ -70,8 +70,8 @@ def _checks() -> list[Part]:
     linear = [f"{models}/linear/test_linear_kernels.py"]
     leaky = [f"{models}/layers/test_leaky_average.py"]
 
-    def part(name: str, title: str, share: float, words: list[str], here: str | None) -> Part:
-        return Part(name, title, share, "bench.gpu.checks", words, read_whole, here)
+    def part(name: str, title: str, share: float, words: list[str], not_on_cpu: str | None) -> Part:
+        return Part(name, title, share, "bench.gpu.checks", words, read_whole, not_on_cpu)
 
     return [
         part("leaky_average", "The leaky average and its kernel", 0.05, leaky, None),
@@ -93,11 +93,13 @@ def _speeds(request: GpuRequest) -> list[Part]:
     words = ["models=memory_mosaic", "reference=gpt2", "passes=training", "precision=bfloat16"]
     words += [f"{key}={value}" for key, value in {**shape, "device": request.device}.items()]
 
-    def part(name: str, title: str, share: float, *own: str) -> Part:
-        here = NO_GRAPH_HERE if "graphs=true" in own else None
+    def part(name: str, title: str, share: float, *options: str) -> Part:
+        not_on_cpu = NO_GRAPH_HERE if "graphs=true" in options else None
         title = f"Memory Mosaic against GPT2, {title}"
-        given = [*words, "rounds=10", *own]
-        return Part(name, title, share, "bench.speed", given, read_speed, not_on_cpu=here)
+        part_words = [*words, "rounds=10", *options]
+        return Part(
+            name, title, share, "bench.speed", part_words, read_speed, not_on_cpu=not_on_cpu
+        )
 
     counted = [*words, "rounds=1", "count_launches=true"]
     return [
@@ -111,8 +113,8 @@ def _speeds(request: GpuRequest) -> list[Part]:
 
 def _stacks(request: GpuRequest) -> list[Part]:
     sizes = {"models.width": 64, "training.batch_size": 16} if request.size < 1 else {}
-    own = [f"{key}={scaled(key, size, request.size)}" for key, size in sizes.items()]
-    words = ["tasks=regbench", "preset=laptop", "together=8", "rounds=3", "timed_steps=8", *own]
+    smaller = [f"{key}={scaled(key, size, request.size)}" for key, size in sizes.items()]
+    words = ["tasks=regbench", "preset=laptop", "together=8", "rounds=3", "timed_steps=8", *smaller]
     words.append(f"device={request.device}")
     return [
         Part(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -50,12 +51,10 @@ def _refusal(places: Mapping[str, str]) -> str:
 
 
 def _stop(control: str, places: Mapping[str, str]) -> None:
-    from os import environ
-
     subprocess.run(
         [control],
         input=b"quit\n",
-        env={**environ, **places},
+        env={**os.environ, **places},
         timeout=SECONDS_TO_START,
         check=False,
         capture_output=True,

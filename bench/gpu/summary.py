@@ -49,11 +49,11 @@ def write_summary(request: GpuRequest, results: Sequence[Result]) -> None:
 
 
 def _page(request: GpuRequest, results: Sequence[Result]) -> str:
-    what = "A GPU" if request.device == "cuda" else "A rehearsal on a CPU"
+    machine = "A GPU" if request.device == "cuda" else "A rehearsal on a CPU"
     lines = [
         "# What was done by the clock",
         "",
-        f"{what}, all sizes times {request.size:g}, PyTorch {version('torch')}, "
+        f"{machine}, all sizes times {request.size:g}, PyTorch {version('torch')}, "
         f"Python {platform.python_version()}, {request.processes} processes for trainings.",
         "",
         "| part | outcome | seconds | numbers |",
@@ -101,7 +101,7 @@ def _in_words(result: Result) -> str:
     numbers = result.numbers
     if "passed" in numbers:
         counts = ", ".join(f"{numbers[key]} {key}" for key in ("passed", "failed", "skipped"))
-        failures = [f"{name} ({why})" for name, why in numbers["failures"].items()]
+        failures = [f"{name} ({reason})" for name, reason in numbers["failures"].items()]
         return "; ".join([counts, *failures])
     if "factor" in numbers:
         low, high = numbers["quartiles"]

@@ -48,14 +48,16 @@ def measure_here(device: torch.device, threads: int = 1) -> Device:
     torch.set_num_threads(threads)
     cpu = device.type == "cpu"
     clock = time.process_time if cpu and threads == 1 else time.perf_counter
-    own = _Bench(device, clock)
-    products = [own.product(ROWS, *sides) for sides in SIDES]
-    bandwidth = tuple((2.0 * size, own.bandwidth(size)) for size in SIZES)
-    likely = Rates(statistics.median(products), bandwidth, own.functions(), own.launch())
+    benchmark = _Microbenchmarks(device, clock)
+    products = [benchmark.product(ROWS, *sides) for sides in SIDES]
+    bandwidth = tuple((2.0 * size, benchmark.bandwidth(size)) for size in SIZES)
+    likely = Rates(
+        statistics.median(products), bandwidth, benchmark.functions(), benchmark.launch()
+    )
     corners = _off(likely, WITHIN), likely, _off(likely, 1 / WITHIN)
     label = processor() if cpu else torch.cuda.get_device_name(device)
     memory = memory_here() if cpu else torch.cuda.get_device_properties(device).total_memory
-    stacked = own.stacked_launch()
+    stacked = benchmark.stacked_launch()
     return Device(HERE, label, "measured", {"float32": corners}, memory, stacked, assumed=False)
 
 
@@ -66,7 +68,7 @@ def _off(rates: Rates, factor: float) -> Rates:
     return Rates(rates.peak * factor, bandwidth, functions, launch)
 
 
-class _Bench:
+class _Microbenchmarks:
     def __init__(self, device: torch.device, clock: Callable[[], float]) -> None:
         self.device, self.clock = device, clock
 
@@ -95,15 +97,15 @@ class _Bench:
     def product(self, rows: int, inner: int, columns: int) -> float:
         """FLOP/s of products whose left sides no cache holds, as those of a step."""
         b = self._numbers(inner, columns)
-        some = self._in_turn(rows, inner)
-        flops = 2.0 * rows * inner * columns * len(some)
-        return flops / statistics.median(self.seconds(lambda: _each(lambda a: a @ b, some)))
+        factors = self._in_turn(rows, inner)
+        flops = 2.0 * rows * inner * columns * len(factors)
+        return flops / statistics.median(self.seconds(lambda: _each(lambda a: a @ b, factors)))
 
     def bandwidth(self, size: int) -> float:
         """Bytes a second, read and written, of tensors that no cache holds."""
-        some = self._in_turn(size // 4)
-        moved = 2.0 * size * len(some)
-        return moved / statistics.median(self.seconds(lambda: _each(torch.neg, some)))
+        tensors = self._in_turn(size // 4)
+        moved = 2.0 * size * len(tensors)
+        return moved / statistics.median(self.seconds(lambda: _each(torch.neg, tensors)))
 
     def _in_turn(self, *shape: int) -> list[Tensor]:
         count = max(1, AT_ONCE // 4 // math.prod(shape))
@@ -166,5 +168,5 @@ class _Tiny(nn.Module):
 
 
 def _each(run: Callable[[Tensor], object], tensors: Sequence[Tensor]) -> None:
-    for one in tensors:  # what it gives is freed before the next, as most of a step is
-        run(one)
+    for tensor in tensors:  # what it gives is freed before the next, as most of a step is
+        run(tensor)

@@ -50,11 +50,13 @@ class Timeline:
 
 def timeline(chains: Iterable[Chain]) -> Timeline:
     """The timeline of chains that do not wait for each other."""
-    every = [[stage for stage in chain if stage] for chain in chains]
-    work = total(span for chain in every for stage in chain for span in stage)
-    paths = [total(map(_longest, chain)) for chain in every]
+    stages_by_chain = [[stage for stage in chain if stage] for chain in chains]
+    work = total(span for chain in stages_by_chain for stage in chain for span in stage)
+    paths = [total(map(_longest, chain)) for chain in stages_by_chain]
     critical = _longest(paths) if paths else NOTHING
-    return Timeline(work, critical, sum(max(map(len, chain), default=0) for chain in every))
+    return Timeline(
+        work, critical, sum(max(map(len, chain), default=0) for chain in stages_by_chain)
+    )
 
 
 def _longest(spans: Sequence[Span]) -> Span:

@@ -54,10 +54,10 @@ def _one(operation: Operation, rates: Rates) -> float:
     return max(operation.flops / rates.peak + operation.functions / rates.functions, moving)
 
 
-def joined(found: Parts, rates: Rates) -> float:
+def joined(of_work: Parts, rates: Rates) -> float:
     """Seconds of both parts."""
-    both = found.device, found.launches
-    return max(both) if rates.overlaps else math.fsum(both)
+    both_parts = of_work.device, of_work.launches
+    return max(both_parts) if rates.overlaps else math.fsum(both_parts)
 
 
 def seconds(work: Work, device: Device, precision: str, together: int = 1) -> Span:

@@ -158,12 +158,12 @@ class Work:
 
     @cached_property
     def flops(self) -> float:
-        return sum(one.flops * often for one, often in self.calls.items())
+        return sum(operation.flops * often for operation, often in self.calls.items())
 
     @cached_property
     def moved(self) -> float:
         """Bytes."""
-        return sum(one.moved * often for one, often in self.calls.items())
+        return sum(operation.moved * often for operation, often in self.calls.items())
 
     @cached_property
     def launches(self) -> float:
@@ -172,8 +172,8 @@ class Work:
     def on(self, factor: float) -> Work:
         """The same calls, each on so many times as much data."""
         calls: dict[Operation, float] = {}
-        for one, often in self.calls.items():
-            larger = one.times(factor)
+        for operation, often in self.calls.items():
+            larger = operation.times(factor)
             calls[larger] = calls.get(larger, 0.0) + often
         return Work(calls, self.views, self.plain_launches)
 
@@ -192,18 +192,18 @@ class _Counting(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        found = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         name = func._schema.name.partition("::")[2]
         if func.is_view or name in MOVES_NOTHING:
             self.views += 1
         else:
-            self.calls[self._operation(func, name, args, kwargs, found)] += 1
-        return found
+            self.calls[self._operation(func, name, args, kwargs, result)] += 1
+        return result
 
-    def _operation(self, func: Any, name: str, args: Any, kwargs: Any, found: Any) -> Operation:
+    def _operation(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> Operation:
         formula = self.formulas.get(func._overloadpacket)
-        flops = float(formula(*args, **kwargs, out_val=found)) if formula else 0.0
-        outputs = [x for x in tree_leaves(found) if isinstance(x, Tensor)]
+        flops = float(formula(*args, **kwargs, out_val=result)) if formula else 0.0
+        outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         functions = 0.0
         if name in TRANSCENDENTAL:
@@ -305,32 +305,32 @@ class _Fused(TorchFunctionMode):
         length = inputs.shape[1 if batch_first else 0]
         hidden = inputs
         for layer in range(layers):
-            own = weights[layer * each : (layer + 1) * each]
-            flops = 2 * hidden.shape[:-1].numel() * sum(w.numel() for w in own if w.dim() == 2)
+            of_layer = weights[layer * each : (layer + 1) * each]
+            flops = 2 * hidden.shape[:-1].numel() * sum(w.numel() for w in of_layer if w.dim() == 2)
             launches = LSTM_LAUNCHES * length
             self.counting.plain_launches += 3 * (LSTM_PLAIN_LAUNCHES - LSTM_LAUNCHES) * length
             shape = (*hidden.shape[:-1], states[0].shape[-1] * (1 + both_ways))
             passes = (flops, 2 * flops), (launches, 2 * launches)
-            hidden = self._one_kernel(shape, (hidden, *own), *passes)
+            hidden = self._one_kernel(shape, (hidden, *of_layer), *passes)
         return hidden, states[0], states[1]
 
     def _one_kernel(self, shape: Any, inputs: Any, flops: Any, launches: Any) -> Tensor:
-        return _Kernel.apply(self.counting.calls, tuple(shape), flops, launches, *inputs)
+        return _FusedKernel.apply(self.counting.calls, tuple(shape), flops, launches, *inputs)
 
 
-class _Kernel(torch.autograd.Function):
+class _FusedKernel(torch.autograd.Function):
     """Tensors -> one of ``shape``; notes FLOPs and launches (forward, backward), and bytes."""
 
     @staticmethod
     def forward(
         ctx: Any, calls: Any, shape: Any, flops: Any, launches: Any, *inputs: Tensor
     ) -> Any:
-        found = inputs[0].new_empty(shape)
-        moved = float(sum(map(_bytes, (*inputs, found))))
+        output = inputs[0].new_empty(shape)
+        moved = float(sum(map(_bytes, (*inputs, output))))
         ctx.noted = calls, flops[1], launches[1], moved
-        ctx.save_for_backward(*inputs, found)
+        ctx.save_for_backward(*inputs, output)
         _note(calls, flops[0], launches[0], moved)
-        return found
+        return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:

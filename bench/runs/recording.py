@@ -153,12 +153,11 @@ def measured_fields(
     task: Task | Measurement, evaluations: Mapping[str, Evaluation], split: str
 ) -> dict[str, Any]:
     """Headline, metrics, per-sequence values, curves and arrays of a record; all but the metrics
-    are those of ``split``. What is not finite, or
-    beyond what a record may hold, is left out."""
-    metrics = {
-        name: {k: v for k, v in measured.metrics.items() if abs(v) <= LARGEST_NUMBER}
-        for name, measured in evaluations.items()
-    }
+    are those of ``split``. What is not finite, or beyond what a record may hold, is left out."""
+    metrics = {}
+    for name, measured in evaluations.items():
+        numbers = measured.metrics.items()
+        metrics[name] = {metric: value for metric, value in numbers if abs(value) <= LARGEST_NUMBER}
     last = evaluations.get(split)
     value = metrics.get(split, {}).get(task.headline.name)
     return {

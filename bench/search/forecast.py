@@ -16,9 +16,10 @@ from functools import lru_cache
 from bench.config.samplers import tried
 from bench.config.settings import LARGEST_STACK, Configuration
 from bench.roofline.devices import HERE, NOTHING, Device, Span, device_like, total
+from bench.roofline.here import measure_here
 from bench.roofline.schedule import Chain
 from bench.roofline.seconds import seconds, without_launches
-from bench.roofline.training import Counted, Counter
+from bench.roofline.training import CountedTraining, Counter
 from bench.runs.together import MOST_ON_A_GPU, by_shape, shape_of, together_of
 from bench.search.plan import Entry
 from bench.training.building import build_task, resolve_device
@@ -99,26 +100,28 @@ class Forecaster:
         counted, device = self.counter.count(configuration), self.device
         precision = configuration.training.precision
         if precision not in device.corners:
-            known = ", ".join(device.corners)
-            raise UserError(f"{device.label} has no rates for {precision}: it has {known}")
-        both = {name: self._seconds(counted, name, together) for name in device.corners}
-        own, bare = both.pop(precision)
+            precisions = ", ".join(device.corners)
+            raise UserError(f"{device.label} has no rates for {precision}: it has {precisions}")
+        spans = {name: self._seconds(counted, name, together) for name in device.corners}
+        alone, bare = spans.pop(precision)
         return Training(
-            own,
+            alone,
             bare,
-            both,
+            spans,
             counted.step.flops * counted.steps,
             counted.tokens * counted.steps,
             counted.parameters,
             counted.memory * together,
         )
 
-    def _seconds(self, counted: Counted, precision: str, together: int) -> tuple[Span, Span]:
+    def _seconds(
+        self, counted: CountedTraining, precision: str, together: int
+    ) -> tuple[Span, Span]:
         """Of a training, and of its work alone."""
         device = self.device
         update = counted.stacked_update() if together > 1 else counted.update
-        made = Span(*(counted.batch_seconds,) * 3)
-        step = seconds(counted.step, device, precision, together).plus(made)
+        batch_making = Span(*(counted.batch_seconds,) * 3)
+        step = seconds(counted.step, device, precision, together).plus(batch_making)
         step = step.plus(seconds(update, device, precision, together))
         bare_step = without_launches(counted.step, device, precision)
         trained = step.times(counted.steps / together), bare_step.times(counted.steps)
@@ -164,20 +167,19 @@ class Forecaster:
         stacked, together = self._stacked(groups, configuration)
         ends = total(finals)
         if most > 1 and len(finals) > 1 and _one_shape_of_batches(trials[0].final_runs()):
-            n = self._most(configuration, len(finals))
-            faster = self.training(trials[0], n).seconds.likely / alone[0].likely
+            stack = self._most(configuration, len(finals))
+            faster = self.training(trials[0], stack).seconds.likely / alone[0].likely
             ends = ends.times(min(1.0, faster))
+        elsewise = {}
+        for precision in costs[0].elsewise:
+            spans_of_both = zip(*(cost.elsewise[precision] for cost in costs), strict=True)
+            in_precision, bare = (total(spans).times(1 + share) for spans in spans_of_both)
+            elsewise[precision] = in_precision, bare
         return Forecast(
             alone=total(alone).plus(total(finals)),
             stacked=stacked.plus(ends),
             bare=total(cost.bare for cost in costs).times(1 + share),
-            elsewise={
-                name: (
-                    total(cost.elsewise[name][0] for cost in costs).times(1 + share),
-                    total(cost.elsewise[name][1] for cost in costs).times(1 + share),
-                )
-                for name in costs[0].elsewise
-            },
+            elsewise=elsewise,
             chain=[alone, finals],
             stack=together,
             flops=sum(cost.flops for cost in costs) * (1 + share),
@@ -201,20 +203,20 @@ class Forecaster:
     ) -> tuple[Span, int]:
         """Device-seconds of the groups in stacks, where stacking is expected to be faster; and the
         largest stack."""
-        found, largest = NOTHING, 1
+        total_seconds, largest = NOTHING, 1
         for group in groups:
-            left = group
-            while left:
-                most = self._most(configuration, len(left))
-                members, left = left[:most], left[most:]
+            waiting = group
+            while waiting:
+                size = self._most(configuration, len(waiting))
+                members, waiting = waiting[:size], waiting[size:]
                 alone = self.training(members[0]).seconds
-                each = self.training(members[0], len(members)).seconds if members[1:] else alone
-                if each.likely >= alone.likely:
-                    each = alone
+                in_stack = self.training(members[0], len(members)).seconds if members[1:] else alone
+                if in_stack.likely >= alone.likely:
+                    in_stack = alone
                 else:
                     largest = max(largest, len(members))
-                found = found.plus(each.times(len(members)))
-        return found, largest
+                total_seconds = total_seconds.plus(in_stack.times(len(members)))
+        return total_seconds, largest
 
 
 def _one_shape_of_batches(runs: Sequence[Configuration]) -> bool:
@@ -236,6 +238,4 @@ def forecaster_of(name: str, threads: int = 1, device: str = "auto") -> Forecast
     """
     if name != HERE:
         return Forecaster(device_like(name))
-    from bench.roofline.here import measure_here
-
     return Forecaster(measure_here(resolve_device(device), threads))

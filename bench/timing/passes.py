@@ -78,7 +78,7 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     shape = settings.length[0], smallest, dropout
     if settings.profile:
         measurement["profile"] = {
-            name: _profile(_Model(settings, name, *shape, device).training, settings.rounds)
+            name: _profile(_TimedModel(settings, name, *shape, device).training, settings.rounds)
             for name in names
         }
     if settings.engine:
@@ -124,7 +124,7 @@ def build_model(
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
 
-class _Model:
+class _TimedModel:
     """A model and a batch of random tokens; each method is a pass and gives its seconds, of CPU
     time where one thread does it all."""
 
@@ -176,19 +176,19 @@ class _Model:
     def kept_for_backward(self) -> int:
         """Bytes of all that the forward pass of training keeps for the backward pass, parameters
         left out: what decides how long a sequence may be."""
-        own = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
-        kept: dict[int, int] = {}
+        of_parameters = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
+        size_by_storage: dict[int, int] = {}
 
         def pack(x: Tensor) -> Tensor:
             storage = x.untyped_storage()
-            if storage.data_ptr() not in own:
-                kept[storage.data_ptr()] = storage.nbytes()
+            if storage.data_ptr() not in of_parameters:
+                size_by_storage[storage.data_ptr()] = storage.nbytes()
             return x
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x), self.cast():
             loss = self.task.training_loss(self.model, self.batch)
         del loss  # all of it lived until here, so that no two had one place
-        return sum(kept.values())
+        return sum(size_by_storage.values())
 
     def forward(self) -> float:
         """Without gradients."""
@@ -262,17 +262,17 @@ def _measure_models(
     report: Report,
 ) -> list[dict[str, Any]]:
     models = {
-        (name, dropout): _Model(settings, name, length, vocabulary, dropout, device)
+        (name, dropout): _TimedModel(settings, name, length, vocabulary, dropout, device)
         for name in names
         for dropout in settings.dropout
     }
     alive = now_and_then(partial(report, f"length {length}, vocabulary {vocabulary}", 0, 1))
     rows = []
-    for (name, dropout), one in models.items():  # also warms up
-        own = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
-        rows.append({**own, **_sizes(one, settings.passes, device)})
+    for (name, dropout), model in models.items():  # also warms up
+        conditions = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
+        rows.append({**conditions, **_sizes(model, settings.passes, device)})
         if settings.count_launches:
-            rows[-1]["launches"] = one.launches()
+            rows[-1]["launches"] = model.launches()
         alive()
     times = _in_turns(settings, models, report, f"rounds, length {length}, vocabulary {vocabulary}")
     first, reference = settings.dropout[0], settings.reference
@@ -294,44 +294,46 @@ def _measure_models(
     return rows
 
 
-def _sizes(one: _Model, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
+def _sizes(model: _TimedModel, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
     """What a model has and keeps, the memory of its first pass, and where training is timed its
     FLOPs and what it keeps between forward and backward."""
-    length, flops, kept = one.batch.inputs.shape[1], None, None
+    length, flops, kept_bytes = model.batch.inputs.shape[1], None, None
     if "training" in passes:
-        flops = count_training_flops(one.model, one.batch, one.task.training_loss)
-        kept = one.kept_for_backward()
+        flops = count_training_flops(model.model, model.batch, model.task.training_loss)
+        kept_bytes = model.kept_for_backward()
     with peak_memory(device) as memory:
-        getattr(one, passes[0])()
-    state = cast(Any, one.model).state_bytes(length) if hasattr(one.model, "state_bytes") else None
+        getattr(model, passes[0])()
+    state = (
+        cast(Any, model.model).state_bytes(length) if hasattr(model.model, "state_bytes") else None
+    )
     return {
-        "parameters": count_parameters(one.model),
+        "parameters": count_parameters(model.model),
         "flops": flops,
         "peak_memory_bytes": memory.peak,
-        "kept_for_backward_bytes": kept,
+        "kept_for_backward_bytes": kept_bytes,
         "state_bytes": state,
     }
 
 
 def _in_turns(
     settings: SpeedSettings,
-    models: Mapping[tuple[str, float], _Model],
+    models: Mapping[tuple[str, float], _TimedModel],
     report: Report,
-    said: str,
+    activity: str,
 ) -> dict[str, dict[tuple[str, float], list[float]]]:
     """Pass -> model and dropout -> seconds of each round; none of a pass that a model has not."""
     times: dict[str, dict[tuple[str, float], list[float]]] = {
         kind: {key: [] for key in models} for kind in settings.passes
     }
     for number in range(settings.rounds):
-        alive = now_and_then(partial(report, said, number, settings.rounds))
+        alive = now_and_then(partial(report, activity, number, settings.rounds))
         for kind, of_models in times.items():
-            for key, one in models.items():
-                seconds = getattr(one, kind)()
+            for key, model in models.items():
+                seconds = getattr(model, kind)()
                 if seconds is not None:
                     of_models[key].append(max(seconds, SHORTEST))
                 alive()
-        report(said, number + 1, settings.rounds)
+        report(activity, number + 1, settings.rounds)
     return times
 
 
@@ -339,7 +341,7 @@ def _ratio(seconds: Sequence[float], others: Sequence[float]) -> float | None:
     """The median of the ratios within a round."""
     if not others:
         return None
-    return statistics.median(own / other for own, other in zip(seconds, others, strict=True))
+    return statistics.median(value / other for value, other in zip(seconds, others, strict=True))
 
 
 def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:

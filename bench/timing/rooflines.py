@@ -29,7 +29,7 @@ def compare_estimate(
     first = configurations[0]
     device, threads = resolve_device(first.device), first.training.threads
     set_numerics(threads)
-    counter, counted = Counter(here=True), []
+    counter, counted = Counter(on_this_machine=True), []
     for configuration in configurations:
         prepare_data(configuration, report)
         counted.append(counter.count(configuration))
@@ -37,11 +37,13 @@ def compare_estimate(
     estimated: list[list[float]] = [[] for _ in configurations]
     rates = []
     for number in range(rounds):
-        here = measure_here(device, threads)
-        rates.append(here.corners["float32"][1])
+        this_machine = measure_here(device, threads)
+        rates.append(this_machine.corners["float32"][1])
         for place, (configuration, work) in enumerate(zip(configurations, counted, strict=True)):
             measured[place].append(seconds_of_a_step(configuration, timed_steps))
-            parts = (seconds(one, here, "float32").likely for one in (work.step, work.update))
+            parts = (
+                seconds(item, this_machine, "float32").likely for item in (work.step, work.update)
+            )
             estimated[place].append(sum(parts) + work.batch_seconds)
             report(
                 "estimate against steps", number * len(counted) + place + 1, rounds * len(counted)
@@ -73,7 +75,7 @@ def compare_estimate(
         "rounds": rounds,
         "timed_steps": timed_steps,
         "within": WITHIN,
-        "rates": [_plain(one) for one in rates],
+        "rates": [_plain(item) for item in rates],
         "models": rows,
         **machine(device),
     }

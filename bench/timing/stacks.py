@@ -70,13 +70,13 @@ def compare_stack(
             )
         return max(ends[-2] - ends[WARM_UP - 1], SHORTEST) / (len(ends) - WARM_UP - 1)
 
-    def alone(found: list[Member], note: Report) -> None:
-        (one,) = found
-        own = (one.model, one.task, one.settings)
-        fit(*own, seed=seed, device=device, checkpoint=one.checkpoint, report=note)
+    def alone(members: list[Member], note: Report) -> None:
+        (member,) = members
+        arguments = (member.model, member.task, member.settings)
+        fit(*arguments, seed=seed, device=device, checkpoint=member.checkpoint, report=note)
 
-    def stacked(found: list[Member], note: Report) -> None:
-        fit_together(found, device, report=note)
+    def stacked(members: list[Member], note: Report) -> None:
+        fit_together(members, device, report=note)
 
     blocks = [partial(seconds, 1, alone), partial(seconds, together, stacked)]
     times: list[list[float]] = [[], []]

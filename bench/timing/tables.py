@@ -45,7 +45,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     sizes = ["parameters", "FLOPs", "of the rate", "for backward MiB", "peak MiB", "state KiB"]
     forms = {"compile": "compiled", "graphs": "captured as graphs"}
     taken = " and ".join(form for key, form in forms.items() if settings[key])
-    how = f"Passes of training were {taken}; FLOPs and bytes are those without. " if taken else ""
+    note = f"Passes of training were {taken}; FLOPs and bytes are those without. " if taken else ""
     table = table_of(
         ["model"],
         ["dropout", "time / first", *times, *sizes],
@@ -56,13 +56,13 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
         "one token of each sequence. Of the rate: FLOPs a second of training against "
         f"{measurement['product_flops_per_second'] / 1e12:,.3g} TFLOP/s of a large square product "
-        f"in {settings['precision']}. {how}Peak: of this process or device, with all models of the "
-        "table",
+        f"in {settings['precision']}. {note}Peak: of this process or device, with all models of "
+        "the table",
     )
     for row in _rows(measurement, vocabulary, length):
         cells = [cell for kind in passes for cell in _cells(row.get(kind))]
         first = row[passes[0]]["time_against_first_dropout"] if passes[0] in row else None
-        kept, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
+        kept_bytes, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
         state = row["state_bytes"]
         table.add_row(
             row["model"],
@@ -72,7 +72,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
             f"{row['parameters']:,}",
             "" if row["flops"] is None else f"{row['flops']:.3g}",
             _share_of_rate(row, measurement["product_flops_per_second"]),
-            "" if kept is None else f"{kept / 2**20:,.1f}",
+            "" if kept_bytes is None else f"{kept_bytes / 2**20:,.1f}",
             "" if peak is None else f"{peak / 2**20:,.0f}",
             "" if state is None else f"{state / 2**10:,.1f}",
         )

@@ -37,20 +37,20 @@ MOST_REFUSED = 128  # widths in a row, of a model with a rule of its own
 TRIED_IN_A_ROW = 3  # widths of one step that must all be valid
 
 
-def width_for(configuration: Configuration, asked: Asked) -> int:
+def width_for(configuration: Configuration, budget: Asked) -> int:
     """The width at which a model meets a budget; what was found is told on stderr.
 
     Raises:
         UserError: as :func:`find_width`.
     """
-    parts = (configuration.tasks, configuration.models, asked.key, asked.amount)
+    parts = (configuration.tasks, configuration.models, budget.key, budget.amount)
     key = json.dumps([*parts, configuration.task], sort_keys=True)
     if key not in _widths:  # every setting of a search asks
-        best = find_width(configuration, asked)
+        best = find_width(configuration, budget)
         _widths[key] = best.width
         print(
-            f"note: {asked.word} gives models.width={best.width}: {configuration.label} then has "
-            f"{best.size:,} {BUDGETS[asked.key]}",
+            f"note: {budget.word} gives models.width={best.width}: {configuration.label} then has "
+            f"{best.size:,} {BUDGETS[budget.key]}",
             file=sys.stderr,
         )
     return _widths[key]
@@ -67,7 +67,7 @@ class Sized:
     size: int
 
 
-def find_width(configuration: Configuration, asked: Asked) -> Sized:
+def find_width(configuration: Configuration, budget: Asked) -> Sized:
     """The width whose model comes nearest to a budget; of two as near, the smaller.
 
     Raises:
@@ -76,29 +76,31 @@ def find_width(configuration: Configuration, asked: Asked) -> Sized:
     """
     if configuration.takes is not None:
         raise UserError(
-            f"{asked.word} is for models that the engine trains, and {configuration.task} builds "
+            f"{budget.word} is for models that the engine trains, and {configuration.task} builds "
             "its own: give their sizes by the settings of the model"
         )
     if "width" not in configuration.models:
         settings = ", ".join(sorted(configuration.models.keys() - {"_target_"}))
         raise UserError(
-            f"{asked.word} sets models.width, which {configuration.label} does not have: give its "
+            f"{budget.word} sets models.width, which {configuration.label} does not have: give its "
             f"sizes by its own settings ({settings or 'it has none'})"
         )
     load_subclass(configuration.models["_target_"], "models")  # with tensors of its module real
     prepare_data(configuration, silent)
-    size_at = _counter(configuration, build_task(configuration), asked)
+    size_at = _counter(configuration, build_task(configuration), budget)
     step = _step_of_widths(configuration, size_at)
     # Only these two are compared: sizes grow with the width, so all others are further away.
-    below, above = _neighbours(size_at, step, asked.amount)
-    near = [one for one in (below, above) if one is not None]
-    best = min(near, key=lambda one: abs(one.size - asked.amount), default=None)
-    if best is None or abs(best.size - asked.amount) > TOLERANCE * asked.amount:
-        said = " and ".join(f"models.width={one.width} has {one.size:,}" for one in near)
+    below, above = _neighbours(size_at, step, budget.amount)
+    neighbours = [sized for sized in (below, above) if sized is not None]
+    best = min(neighbours, key=lambda sized: abs(sized.size - budget.amount), default=None)
+    if best is None or abs(best.size - budget.amount) > TOLERANCE * budget.amount:
+        sizes = " and ".join(
+            f"models.width={sized.width} has {sized.size:,}" for sized in neighbours
+        )
         of_step = f", in steps of {step}" if step > 1 else ""
         raise UserError(
-            f"no width of {configuration.label} comes within {TOLERANCE:.0%} of {asked.word}"
-            f"{of_step}: {said or 'none can be built'}; give one of these widths"
+            f"no width of {configuration.label} comes within {TOLERANCE:.0%} of {budget.word}"
+            f"{of_step}: {sizes or 'none can be built'}; give one of these widths"
             f"{_other_ways(configuration)}"
         )
     return best
@@ -113,7 +115,7 @@ def _other_ways(configuration: Configuration) -> str:
 SizeAt = Callable[[int], int | None]  # width -> parameters or bytes; None where it is refused
 
 
-def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
+def _counter(configuration: Configuration, task: Task, budget: Asked) -> SizeAt:
     """What a model of each width has."""
     refusals: dict[int, Exception] = {}
 
@@ -126,7 +128,7 @@ def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
     @cache
     def size_at(width: int) -> int | None:
         try:
-            return _size(configuration, _on_meta(build, width), task, asked)
+            return _size(configuration, _on_meta(build, width), task, budget)
         except UserError:
             raise
         except Exception as error:  # of whatever kind a model of somebody else raises
@@ -140,7 +142,7 @@ def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
         refusal = next(iter(refusals.values()))
         cause = next(iter(str(refusal).splitlines()), "") or type(refusal).__name__
         raise UserError(
-            f"{asked.word}: {configuration.label} cannot be built at any width that was tried "
+            f"{budget.word}: {configuration.label} cannot be built at any width that was tried "
             f"({', '.join(map(str, tried))}): {cause}"
         )
     return size_at
@@ -162,13 +164,13 @@ def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
             return build(width)
 
 
-def _size(configuration: Configuration, model: nn.Module, task: Task, asked: Asked) -> int:
-    if asked.key == "models.parameters":
+def _size(configuration: Configuration, model: nn.Module, task: Task, budget: Asked) -> int:
+    if budget.key == "models.parameters":
         return count_parameters(model)
     state_bytes = getattr(model, "state_bytes", None)
     if state_bytes is None:
         raise UserError(
-            f"{asked.word}: {configuration.label} does not say what it keeps (it has no "
+            f"{budget.word}: {configuration.label} does not say what it keeps (it has no "
             "state_bytes): give models.parameters=N or models.width=N"
         )
     return int(state_bytes(task.specification().maximum_length))

@@ -64,12 +64,12 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue
-        own = by_parameter.get(parameter, {})
+        rules = by_parameter.get(parameter, {})
         # Matrices decay, while biases, gains and scalars of heads do not, as in nanoGPT; "all" is
         # RegBench's rule.
         decays = settings.weight_decay_on == "all" or parameter.ndim >= 2
-        decay = own.get("weight_decay", settings.weight_decay if decays else 0.0)
-        groups.setdefault((decay, own.get("maximum_lr", math.inf)), []).append(parameter)
+        decay = rules.get("weight_decay", settings.weight_decay if decays else 0.0)
+        groups.setdefault((decay, rules.get("maximum_lr", math.inf)), []).append(parameter)
     parts: list[dict[str, Any]] = [
         {"params": parameters, "weight_decay": decay, "maximum_lr": cap}
         for (decay, cap), parameters in groups.items()

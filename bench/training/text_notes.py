@@ -67,8 +67,8 @@ def shared_documents(train: TokenStream, held_out: TokenStream) -> int:
 
     It is counted once for two streams: the number is kept beside them.
     """
-    both = f"{train.manifest.tokens_sha256} {held_out.manifest.tokens_sha256}"
-    name = hashlib.sha256(both.encode()).hexdigest()[:16]
+    contents = f"{train.manifest.tokens_sha256} {held_out.manifest.tokens_sha256}"
+    name = hashlib.sha256(contents.encode()).hexdigest()[:16]
     path = train.folder.parent / f"shared-documents-{name}.json"
     # A file of a hundred characters at most: whatever else lies there is no count.
     with suppress(OSError, ValueError), open_regular(path) as file:

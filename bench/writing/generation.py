@@ -73,11 +73,13 @@ def sample(
             for index, token, value in zip(going, drawn.tolist(), chosen.tolist(), strict=True):
                 tokens[index].append(token)
                 totals[index] += value
-            kept = [row for row, index in enumerate(going) if tokens[index][-1] != end]
-            if not kept or number == new_tokens - 1:
+            unfinished = [row for row, index in enumerate(going) if tokens[index][-1] != end]
+            if not unfinished or number == new_tokens - 1:
                 break
-            logits, state = cast(Any, model).step(drawn[kept], select_rows(state, kept, len(going)))
-            going = [going[row] for row in kept]
+            logits, state = cast(Any, model).step(
+                drawn[unfinished], select_rows(state, unfinished, len(going))
+            )
+            going = [going[row] for row in unfinished]
     return [Continuation(*pair) for pair in zip(tokens, totals, strict=True)]
 
 
