@@ -52,6 +52,12 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     return "valid names: " + (", ".join(names) if names else "none")
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; the name of its class where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def place_of(error: BaseException) -> str:
     """Where an error arose, in the innermost file that is of no library: "models/mine.py, line 7";
     "" if there is none."""

@@ -51,9 +51,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 def terminal(text: str) -> str:
     """Lines for a terminal: what would move its cursor, set its colours or turn the direction of
     the text is spelled out, such as ``\\x1b``; line breaks and tabs stay."""
-    return _UNSHOWN_IN_LINES.sub(
-        lambda character: character[0] if _is_shown(character[0]) else _spelled(character[0]), text
-    )
+    return _UNSHOWN_IN_LINES.sub(_calm, text)
 
 
 def html(text: str) -> str:

@@ -202,7 +202,8 @@ def _twice(content: bytes) -> str | None:
     repeated: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:
-        repeated.extend(k for k, times in Counter(key for key, _ in pairs).items() if times > 1)
+        counts = Counter(key for key, _ in pairs)
+        repeated.extend(key for key, times in counts.items() if times > 1)
 
     json.loads(content, object_pairs_hook=note)
     return repeated[0] if repeated else None

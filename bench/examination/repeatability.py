@@ -23,12 +23,7 @@ from bench.examination.observing import OUTPUTS, SEQUENCES, STATE, disturb, trai
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
-from bench.training.storage import (
-    count_parameters,
-    examine_storage,
-    packed,
-    with_second_names,
-)
+from bench.training.storage import count_parameters, examine_storage, packed, with_second_names
 from bench.training.unfit import UnfitModel
 from tasks.interface import Task
 

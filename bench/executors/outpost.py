@@ -76,7 +76,10 @@ class Keeper:
         """Reports and files that came since this was asked last."""
         reports, changed = list(self._reports.values()), self._changed
         self._reports, self._changed = {}, {}
-        return reports, {t: {n: self._files[t][n] for n in names} for t, names in changed.items()}
+        files: dict[int, Files] = {}
+        for ticket, names in changed.items():
+            files[ticket] = {name: self._files[ticket][name] for name in names}
+        return reports, files
 
     def forget(self, ticket: int) -> None:
         """The driver has all of this job."""

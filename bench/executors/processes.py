@@ -15,14 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from bench.executors.interface import (
-    ATTEMPTS,
-    SECONDS_TO_STOP,
-    Done,
-    Work,
-    answer,
-    throttled,
-)
+from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Done, Work, answer, throttled
 from core.children import end_processes, wait_for_end
 from core.errors import INTERRUPTED
 from core.files import ROOT

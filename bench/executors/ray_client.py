@@ -31,7 +31,7 @@ from bench.executors.interface import (
     Work,
     cluster_is_unreachable,
 )
-from core.errors import RUN_FAILED, UserError
+from core.errors import RUN_FAILED, UserError, first_line
 from core.files import ROOT
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -99,16 +99,22 @@ class RayClient:
         Raises:
             UserError: none of its nodes has what one job asks for.
         """
-        resources = {"CPU": self._settings.num_cpus, "GPU": self._settings.num_gpus}
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        room = sum(
-            min(int(node.get(k, 0) / n + 1e-9) for k, n in resources.items() if n) for node in nodes
-        )
+        wanted = {"CPU": self._settings.num_cpus, "GPU": self._settings.num_gpus}
+        room, most = 0, dict.fromkeys(wanted, 0.0)
+        for node in ray.nodes():
+            if not node["Alive"]:
+                continue
+            jobs = []
+            for resource, number in wanted.items():
+                of_node = node["Resources"].get(resource, 0)
+                most[resource] = max(most[resource], of_node)
+                if number:
+                    jobs.append(int(of_node / number + 1e-9))
+            room += min(jobs)
         if not room:
-            most = {k: max((node.get(k, 0) for node in nodes), default=0) for k in resources}
             raise UserError(
-                f"a run asks for ray.num_cpus={resources['CPU']:g} and "
-                f"ray.num_gpus={resources['GPU']:g}, and no node of this cluster has that: the "
+                f"a run asks for ray.num_cpus={wanted['CPU']:g} and "
+                f"ray.num_gpus={wanted['GPU']:g}, and no node of this cluster has that: the "
                 f"largest has {most['CPU']:g} CPUs and {most['GPU']:g} GPUs"
             )
         return room
@@ -191,7 +197,7 @@ def _join(address: str | None, code: list[str]) -> None:
             configure_logging=False,
         )
     except Exception as error:  # of any kind: Ray raises plain ones too
-        raise cluster_is_unreachable(place, _first_line(error)) from None
+        raise cluster_is_unreachable(place, f"{first_line(error):.200}") from None
 
 
 def _check_reachable(address: str) -> None:
@@ -205,20 +211,15 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
 
 
-def _first_line(error: BaseException) -> str:
-    return f"{next(iter(str(error).strip().splitlines()), type(error).__name__):.200}"
-
-
 def _message_of(ticket: int, error: Any) -> tuple[Any, ...]:
     """What the driver hears of a job that Ray has given up."""
-    cause = getattr(error, "cause", None)
+    cause, line = getattr(error, "cause", None), f"{first_line(error):.200}"
     if isinstance(error, ray.exceptions.RuntimeEnvSetupError):
-        sentence = f"a node of the cluster could not take the code over ({_first_line(error)})"
-    elif isinstance(cause, Exception):
+        sentence = f"a node of the cluster could not take the code over ({line})"
+        return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
+    if isinstance(cause, Exception):
         return "raised", ticket, cause, {}, None
-    else:
-        return "died", ticket, f"its worker died {ATTEMPTS} times, at last: {_first_line(error)}"
-    return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
+    return "died", ticket, f"its worker died {ATTEMPTS} times, at last: {line}"
 
 
 def _drain(inbox: queue.SimpleQueue[Any]) -> Iterator[Any]:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from bench.config.command_line import Settings, read
-from core.errors import OK, UserError, command
+from core.errors import OK, UserError, command, first_line
 from core.files import write_atomically
 from core.words import command_line
 
@@ -39,7 +39,7 @@ def main(settings: Settings) -> int:
             paces.setdefault("start", time.monotonic() - begin)
             paces[model] = seconds_of_a_step(configuration, TIMED_STEPS)
         except (UserError, RuntimeError) as error:
-            paces[model] = next(iter(str(error).splitlines()), type(error).__name__)
+            paces[model] = first_line(error)
         write_atomically(Path(output), json.dumps(paces).encode())
     signal.alarm(0)
     return OK

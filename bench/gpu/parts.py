@@ -9,12 +9,7 @@ from typing import Any
 
 from bench.gpu.plans import LEAST, planned_models, scaled
 from bench.gpu.request import GpuRequest
-from bench.gpu.results import (
-    read_launches,
-    read_speed,
-    read_stack,
-    read_whole,
-)
+from bench.gpu.results import read_launches, read_speed, read_stack, read_whole
 from core.errors import UserError, nearest
 from core.words import word
 

@@ -100,11 +100,15 @@ def read_plan(request: SweepsRequest) -> TaskPlan:
     sizes = dict(content["sizes"])
     if request.scale < 1:
         sizes |= content["smaller"]
-    fixed = content["fixed"] | {k: scaled(k, v, request.scale) for k, v in sizes.items()}
     search = content["search"]
     finals = search["seeds"] * search.get("data_seeds", 1)
-    conditions = {k: v for k, v in fixed.items() if k.startswith(("tasks.", "training."))}
-    shared = _words({k: v for k, v in fixed.items() if k not in conditions})
+    fixed = dict(content["fixed"])
+    for key, size in sizes.items():
+        fixed[key] = scaled(key, size, request.scale)
+    conditions: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
+    for key, value in fixed.items():
+        (conditions if key.startswith(("tasks.", "training.")) else shared)[key] = value
     rows = []
     for place, sweep in enumerate(content["sweeps"]):
         conditions_of_sweep = dict(conditions)
@@ -114,7 +118,7 @@ def read_plan(request: SweepsRequest) -> TaskPlan:
         for model in sweep["models"]:
             if not request.models or model in request.models:
                 rows.append(ModelRow(place, model, conditions_of_sweep, rates, finals))
-    return TaskPlan(fixed["tasks"], fixed["preset"], shared, _words(search), rows)
+    return TaskPlan(fixed["tasks"], fixed["preset"], _words(shared), _words(search), rows)
 
 
 def _words(values: Mapping[str, Any]) -> list[str]:
@@ -124,8 +128,11 @@ def _words(values: Mapping[str, Any]) -> list[str]:
 
 def planned_models() -> list[str]:
     """Every model that some plan trains."""
-    models = [m for plan in _plans().values() for sweep in plan["sweeps"] for m in sweep["models"]]
-    return list(dict.fromkeys(models))
+    models: dict[str, None] = {}
+    for plan in _plans().values():
+        for sweep in plan["sweeps"]:
+            models |= dict.fromkeys(sweep["models"])
+    return list(models)
 
 
 def _plans() -> dict[str, Any]:
@@ -165,8 +172,11 @@ def _is_of(record: RunRecord, row: ModelRow) -> bool:
     """Whether a record is of a model, of a sweep and of a rate of the row."""
     if record.model != row.model or record.role not in ("final", "trial"):
         return False
-    parts = [(key.partition("."), value) for key, value in row.conditions.items()]
-    return all(record.config[group].get(key) == value for (group, _, key), value in parts)
+    for key, value in row.conditions.items():
+        group, _, name = key.partition(".")
+        if record.config[group].get(name) != value:
+            return False
+    return True
 
 
 def _means(records: Sequence[RunRecord]) -> dict[str, float]:

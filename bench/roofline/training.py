@@ -19,7 +19,7 @@ from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import count_numbers, on_meta
 from bench.training.training import total_steps
-from core.errors import UserError
+from core.errors import UserError, first_line
 from tasks.interface import Batch, Task
 
 LOOKED_AT = 8  # batches, of which the middle one is counted and the mean size is taken
@@ -213,19 +213,19 @@ def _count_shape(
             task.training_loss(model, batch.rows(0, 1)).backward()
             update()
             optimizer.zero_grad()
-        saved = _SavedForBackward(model)
+        saved = SavedForBackward(model)
         with saved:
             step = count(lambda: task.training_loss(model, batch).backward())
         update_work = count(update) if on_this_machine else _fused_update(model)
         with torch.no_grad():
             forward = count(lambda: model.eval()(batch.inputs))
     except (RuntimeError, NotImplementedError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{configuration.label} cannot be counted by shapes: {first}") from error
+        cause = first_line(error)
+        raise UserError(f"{configuration.label} cannot be counted by shapes: {cause}") from error
     rows, length = batch.inputs.shape[:2]
     trained = [p for p in model.parameters() if p.requires_grad]
     numbers = count_numbers(trained)
-    return _Shape(rows, length, step, update_work, forward, numbers, len(trained), saved.most)
+    return _Shape(rows, length, step, update_work, forward, numbers, len(trained), saved.size)
 
 
 def _on_meta(configuration: Configuration, task: Task) -> nn.Module:
@@ -246,21 +246,21 @@ def _fused_update(model: nn.Module) -> Work:
     return Work({Operation(0.0, n * moved): kernels for n in passes})
 
 
-class _SavedForBackward(torch.autograd.graph.saved_tensors_hooks):
-    """Bytes of what autograd keeps between the passes, parameters left out, as ``most``."""
+class SavedForBackward(torch.autograd.graph.saved_tensors_hooks):
+    """Bytes of what autograd keeps between the passes, parameters left out, as ``size``."""
 
     def __init__(self, model: nn.Module) -> None:
         of_parameters = {p.untyped_storage()._cdata for p in model.parameters()}
         storages: dict[
             int, Any
         ] = {}  # the storages live until the end, so that no two have one place
-        self.most = 0.0
+        self.size = 0.0
 
         def pack(x: Tensor) -> Tensor:
             storage = x.untyped_storage()
             if storage._cdata not in of_parameters and storage._cdata not in storages:
                 storages[storage._cdata] = storage
-                self.most += storage.nbytes()
+                self.size += storage.nbytes()
             return x
 
         super().__init__(pack, lambda x: x)

@@ -33,40 +33,12 @@ from bench.training.flops import formulas
 # Operator -> what it computes for each element of its output, in transcendental functions. A random
 # number is as long as several; what they are on a CPU was measured (docs/decisions).
 TRANSCENDENTAL = {
-    **dict.fromkeys(
-        [
-            "exp",
-            "exp_",
-            "exp2",
-            "expm1",
-            "expm1_",
-            "log",
-            "log_",
-            "log1p",
-            "log1p_",
-            "log2",
-            "tanh",
-            "tanh_",
-            "sigmoid",
-            "sigmoid_",
-            "silu",
-            "silu_",
-            "silu_backward",
-            "gelu",
-            "softplus",
-            "softplus_backward",
-            "log_sigmoid_forward",
-            "sin",
-            "cos",
-            "erf",
-            "pow",
-            "_softmax",
-            "_log_softmax",
-            "_log_softmax_backward_data",
-            "logsumexp",
-        ],
-        1.0,
-    ),
+    **dict.fromkeys(("exp", "exp_", "exp2", "expm1", "expm1_", "pow", "sin", "cos", "erf"), 1.0),
+    **dict.fromkeys(("log", "log_", "log1p", "log1p_", "log2", "logsumexp"), 1.0),
+    **dict.fromkeys(("tanh", "tanh_", "sigmoid", "sigmoid_", "log_sigmoid_forward"), 1.0),
+    **dict.fromkeys(("silu", "silu_", "silu_backward", "gelu"), 1.0),
+    **dict.fromkeys(("softplus", "softplus_backward", "_softmax", "_log_softmax"), 1.0),
+    "_log_softmax_backward_data": 1.0,
     "gelu_backward": 2.0,
     **dict.fromkeys(
         ["bernoulli", "bernoulli_", "uniform_", "random_", "randint", "native_dropout"], 5.0
@@ -100,22 +72,9 @@ ROW_OF_A_SUM = 4.5  # functions, of a sum along the last dimension: narrow rows 
 PIECE_OF_A_STACK = 2.0  # functions, of each run of numbers that a stack or concatenation copies
 MATRIX_OF_A_BATCH = 100.0  # functions, of each product of a batch of them
 SOLVING = 0.11  # functions, of each multiplication with a number of a triangular system
-MOVES_NOTHING = frozenset(
-    [
-        "_unsafe_view",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "new_empty",
-        "new_empty_strided",
-        "lift_fresh",
-        "detach",
-        "alias",
-        "set_",
-        "resize_",
-        "is_same_size",
-    ]
-)
+_EMPTY = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+_SAME_MEMORY = ("_unsafe_view", "lift_fresh", "detach", "alias", "set_", "resize_", "is_same_size")
+MOVES_NOTHING = frozenset(_EMPTY + _SAME_MEMORY)
 LSTM_FUNCTIONS = 5  # for each cell: three sigmoids and two hyperbolic tangents
 LSTM_LAUNCHES = 2  # of cuDNN for each position in each direction: a matrix product and the gates
 # The same in plain steps, as stacked trainings compute them (bench/training/draws.py).

@@ -25,12 +25,7 @@ from bench.runs.serving import (
     track,
 )
 from bench.runs.together import together_of
-from bench.training.building import (
-    build_task,
-    build_to_train,
-    prepare_data,
-    task_or_measurement,
-)
+from bench.training.building import build_task, build_to_train, prepare_data, task_or_measurement
 from bench.training.numerics import set_numerics
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped

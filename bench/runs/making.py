@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from pydantic import TypeAdapter
@@ -22,11 +22,7 @@ from bench.records.schema import Cost, Curve, Restart
 from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
-from bench.training.building import (
-    build_model,
-    build_task,
-    build_to_train,
-)
+from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
 from bench.training.training import TrainingDiverged, TrainingReport
@@ -95,16 +91,30 @@ def _read_summary(path: Path, kind: type[Summary]) -> Summary:
         ) from None
 
 
-def _spent(cost: Cost, starts: list[tuple[int, TrainingReport, dict[str, Tensor]]]) -> Cost:
+class _Start(NamedTuple):
+    """One start of a training, of which the best is kept; without weights where it diverged."""
+
+    seed: int
+    report: TrainingReport
+    weights: dict[str, Tensor] | None
+
+
+def _spent(cost: Cost, reports: Iterable[TrainingReport]) -> Cost:
     """What all starts together cost; ``cost.training_flops`` is that of one padded position."""
-    flops = cost.training_flops
+    total = TrainingReport()
+    for report in reports:
+        total.padded_positions += report.padded_positions
+        total.tokens += report.tokens
+        total.steps += report.steps
+        total.seconds += report.seconds
+        total.together = max(total.together, report.together)
     return cost.model_copy(
         update={
-            "training_flops": flops and flops * sum(t.padded_positions for _, t, _ in starts),
-            "training_tokens": sum(t.tokens for _, t, _ in starts),
-            "training_steps": sum(t.steps for _, t, _ in starts),
-            "wall_seconds": sum(t.seconds for _, t, _ in starts),
-            "stacked": max((t.together for _, t, _ in starts if t.together > 1), default=None),
+            "training_flops": cost.training_flops and cost.training_flops * total.padded_positions,
+            "training_tokens": total.tokens,
+            "training_steps": total.steps,
+            "wall_seconds": total.seconds,
+            "stacked": total.together if total.together > 1 else None,
         }
     )
 
@@ -175,14 +185,17 @@ class TrainingRun(Run):
             self._drop_checkpoints()  # a kill may have come before
             return trained
         if (self.work / DIVERGED).exists():
-            self._diverge_again()
+            unfinished = _read_summary(self.work / DIVERGED, _Unfinished)
+            self.cost, self.unfinished = unfinished.cost, unfinished.report
+            self._drop_checkpoints()
+            raise TrainingDiverged(unfinished.cause, unfinished.report)
         # Lightning costs seconds to import; a served record needs none.
         from bench.training.loop import fit
 
         settings, seed = self.configuration.training, self.configuration.seed
         cost = self.cost = self._count_cost()
         self._examine()
-        starts: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
+        starts: list[_Start] = []
         failure: TrainingDiverged | None = None
         for k in range(settings.restarts):
             start_seed = seed if k == 0 else derive_seed(seed, "restart", k) % 2**32
@@ -203,25 +216,22 @@ class TrainingRun(Run):
                 )
             except TrainingDiverged as error:
                 failure = error
-                starts.append((start_seed, error.report, {}))
+                starts.append(_Start(start_seed, error.report, None))
                 continue
-            starts.append((start_seed, done, model.state_dict()))
-        finished = [k for k, (_, _, weights) in enumerate(starts) if weights]
+            starts.append(_Start(start_seed, done, model.state_dict()))
+        reports = [start.report for start in starts]
+        finished = [start for start in starts if start.weights is not None]
         if not finished:
             assert failure is not None
-            self.cost, self.unfinished = _spent(cost, starts), failure.report
+            self.cost, self.unfinished = _spent(cost, reports), failure.report
             self._keep_diverged(failure)
             raise failure
-        best = min(finished, key=lambda k: starts[k][1].final_loss())
-        restarts = [
-            Restart(
-                seed=start_seed,
-                training_loss=done.final_loss() if k in finished else None,
-                kept=k == best,
-            )
-            for k, (start_seed, done, _) in enumerate(starts)
-        ]
-        return self._keep_trained(starts[best][1], starts[best][2], restarts, cost, starts)
+        best = min(finished, key=lambda start: start.report.final_loss())
+        restarts = []
+        for start in starts:
+            loss = None if start.weights is None else start.report.final_loss()
+            restarts.append(Restart(seed=start.seed, training_loss=loss, kept=start is best))
+        return self._keep_trained(best, restarts, _spent(cost, reports))
 
     def member(self) -> Member | None:
         """This training for a stack; None where it has ended already.
@@ -246,8 +256,7 @@ class TrainingRun(Run):
 
     def end_diverged(self, failure: TrainingDiverged) -> None:
         """Keep how it diverged in a stack, for the run that asks for its record."""
-        seed = self.configuration.seed
-        self.cost = _spent(self._count_cost(), [(seed, failure.report, {})])
+        self.cost = _spent(self._count_cost(), [failure.report])
         self._keep_diverged(failure)
 
     def _take_over(self, training: TrainingRun) -> None:
@@ -262,22 +271,15 @@ class TrainingRun(Run):
         for name in ("weights.safetensors", "trained.json"):
             link(self.work / name, training.work / name)
 
-    def _keep_trained(
-        self,
-        report: TrainingReport,
-        weights: dict[str, Tensor],
-        restarts: list[Restart],
-        cost: Cost,
-        starts: list[tuple[int, TrainingReport, dict[str, Tensor]]],
-    ) -> _Trained:
-        cost = _spent(cost, starts)
-        content = packed(weights)
+    def _keep_trained(self, best: _Start, restarts: list[Restart], cost: Cost) -> _Trained:
+        assert best.weights is not None
+        content = packed(best.weights)
         sha256 = hashlib.sha256(content).hexdigest()
         several = restarts if len(restarts) > 1 else []
-        trained = _Trained(report, several, cost, sha256, [*self.fresh.passed])
+        trained = _Trained(best.report, several, cost, sha256, [*self.fresh.passed])
         write_atomically(self.work / "weights.safetensors", content)
         summary = {
-            "report": asdict(report),
+            "report": asdict(best.report),
             "restarts": [restart.model_dump() for restart in trained.restarts],
             "cost": cost.model_dump(),
             "weights_sha256": sha256,
@@ -296,12 +298,6 @@ class TrainingRun(Run):
         }
         write_sealed(self.work / DIVERGED, json.dumps(content).encode())
         self._drop_checkpoints()
-
-    def _diverge_again(self) -> NoReturn:
-        unfinished = _read_summary(self.work / DIVERGED, _Unfinished)
-        self.cost, self.unfinished = unfinished.cost, unfinished.report
-        self._drop_checkpoints()
-        raise TrainingDiverged(unfinished.cause, unfinished.report)
 
     def _drop_checkpoints(self) -> None:
         for checkpoint in self.work.glob("checkpoint-*.pt"):

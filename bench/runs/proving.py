@@ -281,16 +281,17 @@ def _make_both(
     trees: tuple[Tree, Tree], task: str, sweep: ShortSweep, extra: Mapping[str, Any], number: int
 ) -> list[RunPair]:
     """What both make of the same sweep, at the same time."""
-    keys = set.intersection(*(tree.settings(task, sweep.models) for tree in trees))
+    older, newer = trees
+    keys = older.settings(task, sweep.models) & newer.settings(task, sweep.models)
     settings = settings_of(task, sweep, keys, extra)
     with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(tree.make, settings, number) for tree in trees]
-    old, new = (future.result() for future in futures)
-    if of_one_side := sorted({*old} ^ {*new}):
-        where = f"by {trees[0].name} alone" if of_one_side[0] in old else "here alone"
-        raise UserError(
-            f"{of_one_side[0][1]} ({of_one_side[0][0]}) is made {where}", VERIFICATION_FAILED
-        )
+        made_by_older = pool.submit(older.make, settings, number)
+        made_by_newer = pool.submit(newer.make, settings, number)
+    old, new = made_by_older.result(), made_by_newer.result()
+    for key in sorted({*old} ^ {*new}):
+        role, model, _ = key
+        where = f"by {older.name} alone" if key in old else "here alone"
+        raise UserError(f"{model} ({role}) is made {where}", VERIFICATION_FAILED)
     words = shown_sweep(settings)
     return [RunPair(old[key], new[key], words) for key in sorted(old)]
 
@@ -346,8 +347,9 @@ def prove(
 
 def _refusal(pairs: Sequence[RunPair], made_by: set[Code]) -> str | None:
     """Why the pairs prove nothing."""
-    if difference := next(filter(None, (pair.first_difference() for pair in pairs)), None):
-        return difference
+    for pair in pairs:
+        if difference := pair.first_difference():
+            return difference
     old, new = {pair.old.code for pair in pairs}, {pair.new.code for pair in pairs}
     if len(old) > 1 or len(new) > 1 or not all(code.is_current() for code in new):
         return "the code of this checkout changed while it was compared"

@@ -65,7 +65,9 @@ def _configuration(
         settings = {k: v for k, v in settings.items() if k.partition(".")[0] not in of_model}
         settings["models"] = names(model_group(record.task))[0]
     elif known_model(record) is None:
-        _check_code(record, str(record.config["models"]["_target_"]))
+        target = str(record.config["models"]["_target_"])
+        if code_hash(target) != record.provenance.model_code:  # it would say nothing of the record
+            raise UserError(f"the code of {target:.200} is not that of its provenance.model_code")
     places_of_task = places_of(record)  # records of several tasks are counted in one call
     settings |= {key: value for key, value in places.items() if key in places_of_task}
     configuration = Configuration.of(settings)
@@ -83,16 +85,6 @@ def _stranger(record: RunRecord, trust: str | None) -> str:
         return ""
     kind = "file" if source.endswith(".py") else "package"
     return f"its model is of the {kind} {source!a:.80}, which is imported only if it is named"
-
-
-def _check_code(record: RunRecord, target: str) -> None:
-    """What is counted with other code of a package says nothing of the record.
-
-    Raises:
-        UserError: the package that lies here is not what the record was made by.
-    """
-    if code_hash(target) != record.provenance.model_code:
-        raise UserError(f"the code of {target:.200} is not that of its provenance.model_code")
 
 
 def _cost(configuration: Configuration, record: RunRecord) -> Cost:

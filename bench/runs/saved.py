@@ -26,12 +26,7 @@ from bench.records.registry import known, known_model, why_misshapen, why_unknow
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import LOCATIONS
-from bench.training.building import (
-    build_task,
-    build_to_train,
-    prepare_data,
-    resolve_device,
-)
+from bench.training.building import build_task, build_to_train, prepare_data, resolve_device
 from bench.training.numerics import set_numerics
 from bench.training.storage import load_weights, read_weights
 from core.errors import UserError, nearest
@@ -73,16 +68,16 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
         raise UserError(f"store={root} is a file: give the folder of the runs by store=FOLDER")
     if not folder.is_dir():
         raise UserError(f"there is no store at {root}: give the folder of the runs by store=FOLDER")
-    paths = sorted(folder.glob("*.json"))
-    matching = [path for path in paths if path.stem == run] or [p for p in paths if run in p.stem]
+    ids = [path.stem for path in sorted(folder.glob("*.json"))]
+    matching = [run] if run in ids else [run_id for run_id in ids if run in run_id]
     if len(matching) == 1 and run:
-        return read_record(matching[0]), root
+        return read_record(folder / f"{matching[0]}.json"), root
     if matching:
-        names = ", ".join(path.stem for path in matching[:3])
+        first = ", ".join(matching[:3])
         raise UserError(
-            f"{len(matching)} runs have '{run}' in their id ({names}, …): give more of it"
+            f"{len(matching)} runs have '{run}' in their id ({first}, …): give more of it"
         )
-    close = get_close_matches(run, [path.stem for path in paths], n=3, cutoff=0.4)
+    close = get_close_matches(run, ids, n=3, cutoff=0.4)
     hint = f"; the nearest: {', '.join(close)}" if close else ""
     if run and any(path.stem == run for path in COMMITTED.rglob("*.json")):
         raise UserError(
@@ -90,7 +85,7 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
             f"leaderboards.verify {run} makes the run again and compares"
         )
     raise UserError(
-        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(paths)} files"
+        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(ids)} files"
         f"{hint}; a run that is missing is made by bench.train"
     )
 

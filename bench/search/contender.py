@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import optuna
@@ -165,8 +166,8 @@ class Contender:
             jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
             self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
             return True
-        running_jobs = (job for jobs in self.running.values() for job, _ in jobs)
-        under_way = any(job.role == "trial" for job in running_jobs)
+        running_jobs = chain(*self.running.values())
+        under_way = any(job.role == "trial" for job, _ in running_jobs)
         may_repeat = self.stage >= Stage.REPEATS and not under_way and not self.repeats
         if may_repeat and not self.waits():
             self.repeats.extend(self._plan_repeats())
@@ -307,9 +308,10 @@ class Contender:
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""
-        running = [trial for jobs in self.running.values() for _, trial in jobs if trial]
+        running = [trial for _, trial in chain(*self.running.values())]
         for trial in [*running, *(trial for trial, _ in self.pending)]:
-            self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
+            if trial is not None:
+                self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
         self.running.clear()
         self.pending.clear()
         self.repeats.clear()
@@ -329,8 +331,10 @@ class Contender:
             None if self.committed else self.study.describe(self.over_seeds)
         )  # of trials made here
         best = self.entry.at(setting)
-        runs = best.of_each_data_seed()
-        self._supersede({name for run in runs for name in identify(run, known_data(run)).all})
+        names: set[str] = set()
+        for run in best.of_each_data_seed():
+            names.update(identify(run, known_data(run)).all)
+        self._supersede(names)
         for final in best.final_runs():
             yield Job("final run", final, "final", study)
 

@@ -54,7 +54,9 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
-        with open_executor(configurations, report, _runs_asked_for(plan), prepare=True) as executor:
+        # If every space has as many settings as there are trials.
+        runs = len(plan.entries) * (plan.settings.n_trials + plan.settings.finals)
+        with open_executor(configurations, report, runs, prepare=True) as executor:
             contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
@@ -85,13 +87,6 @@ def records_of(plan: Plan, report: Report) -> list[RunRecord]:
     if lost:
         raise UserError("; ".join(lost), RUN_FAILED)
     return [*records, *result.baselines]
-
-
-def _runs_asked_for(plan: Plan) -> int:
-    """Trials and final runs of all models, if every space has as many settings as there are
-    trials."""
-    sweep = plan.settings
-    return len(plan.entries) * (sweep.n_trials + sweep.seeds * sweep.data_seeds)
 
 
 @contextmanager
@@ -168,10 +163,11 @@ def _first_space(contenders: Sequence[Contender]) -> tuple[Space, Space]:
     """The space that all start from, and the reach of those of its keys that can grow: none where a
     contender does not try its whole grid. A committed search may have grown already."""
     space: dict[str, Sequence[Any]] = {}
+    reach: dict[str, Sequence[Any]] = {}
     for contender in contenders:
+        reach |= contender.study.reach
         for key, values in contender.space.items():
             space[key] = max(space.get(key, ()), values, key=len)
     if any(c.entry.settings > c.configuration.sweep.n_trials for c in contenders):
         return space, {}
-    reach = {key: values for c in contenders for key, values in c.study.reach.items()}
     return space | {key: sorted(space[key]) for key in reach}, reach

@@ -284,11 +284,14 @@ def _print_for_device(estimates: Sequence[Estimate], plan: Plan, sweep_name: str
 
 def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1) -> list[str]:
     """What some models cost together; ``failed`` where there is an estimate of none."""
-    counts = [str(sum(e.trials for e in chosen)), str(sum(e.runs for e in chosen))]
-    if all(e.cause for e in chosen):
-        return [*counts, "", "", failed]
-    flops, seconds = sum(e.flops for e in chosen), sum(e.seconds for e in chosen)
-    return [*counts, size, f"{flops:.3g}", duration(seconds / workers)]
+    trials = runs = 0
+    flops = seconds = 0.0
+    for model in chosen:
+        trials, runs = trials + model.trials, runs + model.runs
+        flops, seconds = flops + model.flops, seconds + model.seconds
+    if all(model.cause for model in chosen):
+        return [str(trials), str(runs), "", "", failed]
+    return [str(trials), str(runs), size, f"{flops:.3g}", duration(seconds / workers)]
 
 
 def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:

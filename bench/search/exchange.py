@@ -19,14 +19,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.postgresql import insert
 
 from bench.records.store import Store
-from core.database import (
-    LOCK,
-    alone_at,
-    cannot_be_opened,
-    engine_of,
-    is_server,
-    patiently,
-)
+from core.database import LOCK, alone_at, cannot_be_opened, engine_of, is_server, patiently
 from core.errors import UserError
 from core.files import make_folder, write_atomically
 
@@ -112,11 +105,12 @@ class Exchange:
     def alive(self, driver: str | None) -> bool:
         """Whether a driver gave a sign of life lately. Right after a restart of the server, when
         none could, all that it knows are alive."""
-        return driver == self.name or patiently(lambda: self._alive(driver))
 
-    def _alive(self, driver: str | None) -> bool:
-        with self._engine.connect() as connection:
-            return _is_alive(connection, driver)
+        def gave_sign() -> bool:
+            with self._engine.connect() as connection:
+                return _is_alive(connection, driver)
+
+        return driver == self.name or patiently(gave_sign)
 
     @contextmanager
     def at(self, studies: Iterable[str]) -> Iterator[None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table
 
 from bench.records.report import table_of
-from bench.roofline.devices import Device, Span, total
+from bench.roofline.devices import NOTHING, Device, Span, total
 from bench.roofline.schedule import Chain, Timeline, timeline
 from bench.roofline.seconds import VIEW
 from bench.search.forecast import Forecast
@@ -49,17 +50,23 @@ def print_forecast(rows: Sequence[ForecastRow], device: Device, title: str) -> N
 
 
 def _add(table: Table, label: str, runs: int, forecasts: Sequence[Forecast]) -> None:
-    flops, tokens = sum(f.flops for f in forecasts), sum(f.tokens for f in forecasts)
-    columns = ("alone", "stacked", "bare")
-    spans = [total(getattr(f, name) for f in forecasts) for name in columns]
-    chains = timeline([f.chain for f in forecasts]).critical
-    memory = f"{max(f.memory for f in forecasts) / 1e9:.2f}"
-    if max(f.stack for f in forecasts) > 1:
-        memory += f"–{max(f.stacked_memory for f in forecasts) / 1e9:.2f}"
-    refused = sum(f.refused for f in forecasts)
-    run_count = f"{runs}" + (f" ({refused} refused)" if refused else "")
+    def values(name: str) -> list[Any]:
+        return [getattr(forecast, name) for forecast in forecasts]
+
+    refused = sum(values("refused"))
+    memory = f"{max(values('memory')) / 1e9:.2f}"
+    if max(values("stack")) > 1:
+        memory += f"–{max(values('stacked_memory')) / 1e9:.2f}"
     table.add_row(
-        label, run_count, f"{flops:.3g}", f"{tokens:.3g}", *map(hours, [*spans, chains]), memory
+        label,
+        f"{runs}" + (f" ({refused} refused)" if refused else ""),
+        f"{sum(values('flops')):.3g}",
+        f"{sum(values('tokens')):.3g}",
+        hours(total(values("alone"))),
+        hours(total(values("stacked"))),
+        hours(total(values("bare"))),
+        hours(timeline(values("chain")).critical),
+        memory,
     )
 
 
@@ -72,7 +79,10 @@ def hours(span: Span) -> str:
 def print_precisions(forecasts: Sequence[Forecast]) -> None:
     """The same plan in other precisions than its own."""
     for name in forecasts[0].elsewise if forecasts else ():
-        alone, bare = (total(f.elsewise[name][place] for f in forecasts) for place in (0, 1))
+        alone, bare = NOTHING, NOTHING
+        for forecast in forecasts:
+            alone = alone.plus(forecast.elsewise[name][0])
+            bare = bare.plus(forecast.elsewise[name][1])
         console().print(
             f"the same in {name}: {hours(alone)} device-hours each alone, {hours(bare)} without "
             "launches",

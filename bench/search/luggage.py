@@ -54,7 +54,8 @@ class RunLuggage:
         sources = {}
         for configuration in configurations:
             for name, path in configuration.source_files.items():
-                sources[name] = _with_modules_beside(path)
+                files = modules_beside(path).values()
+                sources[name] = {str(p.relative_to(path.parent)): p.read_bytes() for p in files}
         return cls(origin(), library_versions(), device, sources)
 
     def found(self, job: Job) -> Any:
@@ -160,11 +161,6 @@ class RunLuggage:
                 RUN_FAILED,
             )
         track(record, configuration)
-
-
-def _with_modules_beside(path: Path) -> dict[str, bytes]:
-    files = modules_beside(path).values()
-    return {str(file.relative_to(path.parent)): file.read_bytes() for file in files}
 
 
 def _defaults(configuration: Configuration) -> Mapping[str, Any]:

@@ -133,7 +133,11 @@ def plan_sweep(settings: Mapping[str, Any]) -> Plan:
     names = _names(shared, target or chosen)
     refuse_files_of_one_name(name.removeprefix(GUEST) for name in names)
     # One file may be written in two ways, as ./net.py:Net and net.py:Net.
-    names = list(dict.fromkeys(_with_file_noted(name) for name in names))
+    without_paths = []
+    for name in names:
+        mark = GUEST if name.startswith(GUEST) else ""
+        without_paths.append(mark + use_named(name.removeprefix(GUEST)))
+    names = list(dict.fromkeys(without_paths))
     _refuse_equal_names(names)
     base_by_name = {n: Configuration.of({**_choice(n), **shared}) for n in names}
     of_models = _with_state_in_full(of_models, base_by_name.values())
@@ -195,12 +199,6 @@ def checked_device_like(name: Any, dry_run: bool) -> str | None:
     if not dry_run:
         raise UserError(f"device_like={name} is about a plan that is not run: add dry_run=true")
     return device
-
-
-def _with_file_noted(name: str) -> str:
-    """A model of a command line without the path of its file, which is noted."""
-    mark = GUEST if name.startswith(GUEST) else ""
-    return mark + use_named(name.removeprefix(GUEST))
 
 
 def _refuse_equal_names(names: Iterable[str]) -> None:

@@ -74,9 +74,9 @@ def wider_search(
 
 def covers(searched: Space, space: Space) -> bool:
     """Whether a search had all the values asked for; a wider or extended one had more."""
-    return searched.keys() == space.keys() and all(
-        value in searched[key] for key in space for value in space[key]
-    )
+    if searched.keys() != space.keys():
+        return False
+    return all(value in searched[key] for key, values in space.items() for value in values)
 
 
 def _committed(configuration: Configuration) -> list[Chosen]:

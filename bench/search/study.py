@@ -118,17 +118,14 @@ class ModelStudy:
         """Whether a trial runs, and nobody has it."""
         if trial.state != TrialState.RUNNING or trial.number in self._mine:
             return False
-        driver = trial.user_attrs.get("driver")
-        return not self._exchange or driver == self._exchange.name or not self._is_alive(driver)
+        driver, exchange = trial.user_attrs.get("driver"), self._exchange
+        return exchange is None or driver in (None, exchange.name) or not exchange.alive(driver)
 
     def _is_given_up(self, trial: FrozenTrial) -> bool:
         """Whether the driver of a trial was stopped, and those that go on can make it."""
         notes, failed = trial.user_attrs, trial.state == TrialState.FAIL
         stopped = failed and notes.get("outcome") == "interrupted" and not notes.get("lost")
         return stopped and self._exchange is not None
-
-    def _is_alive(self, driver: str | None) -> bool:
-        return driver is not None and self._exchange is not None and self._exchange.alive(driver)
 
     def waits(self) -> bool:
         """Whether trials of the budget run elsewhere, or are queued; those of a driver that died or

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +11,12 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bench.config.external import load_class
 from bench.config.files import group_file
 from bench.config.groups import DESCRIPTIVE, choices
+from bench.roofline.training import SavedForBackward
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
@@ -63,17 +65,16 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
         raise UserError(NO_GRAPHS)
     shaped = (n for n in choices("models") if {"width", "layers"} <= _arguments(n).keys())
     names = list(dict.fromkeys([settings.reference, *(settings.models or shaped)]))
+    rows: list[dict[str, Any]] = []
     measurement: dict[str, Any] = {
         "settings": settings.model_dump(mode="json", exclude={"output"}),
         **machine(device),
         "product_flops_per_second": product_rate(device, settings.precision),
-        "models": [
-            row
-            for vocabulary in settings.vocabulary
-            for length in settings.length
-            for row in _measure_models(settings, names, vocabulary, length, device, report)
-        ],
+        "models": rows,
     }
+    for vocabulary in settings.vocabulary:
+        for length in settings.length:
+            rows += _measure_models(settings, names, vocabulary, length, device, report)
     smallest, dropout = min(settings.vocabulary), settings.dropout[0]
     shape = settings.length[0], smallest, dropout
     if settings.profile:
@@ -173,22 +174,13 @@ class _TimedModel:
         self._forget_gradients()
         return counted
 
-    def kept_for_backward(self) -> int:
+    def kept_for_backward(self) -> float:
         """Bytes of all that the forward pass of training keeps for the backward pass, parameters
         left out: what decides how long a sequence may be."""
-        of_parameters = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
-        size_by_storage: dict[int, int] = {}
-
-        def pack(x: Tensor) -> Tensor:
-            storage = x.untyped_storage()
-            if storage.data_ptr() not in of_parameters:
-                size_by_storage[storage.data_ptr()] = storage.nbytes()
-            return x
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x), self.cast():
-            loss = self.task.training_loss(self.model, self.batch)
-        del loss  # all of it lived until here, so that no two had one place
-        return sum(size_by_storage.values())
+        saved = SavedForBackward(self.model)
+        with saved, self.cast():
+            self.task.training_loss(self.model, self.batch)
+        return saved.size
 
     def forward(self) -> float:
         """Without gradients."""
@@ -261,11 +253,9 @@ def _measure_models(
     device: torch.device,
     report: Report,
 ) -> list[dict[str, Any]]:
-    models = {
-        (name, dropout): _TimedModel(settings, name, length, vocabulary, dropout, device)
-        for name in names
-        for dropout in settings.dropout
-    }
+    models = {}
+    for key in itertools.product(names, settings.dropout):
+        models[key] = _TimedModel(settings, key[0], length, vocabulary, key[1], device)
     alive = now_and_then(partial(report, f"length {length}, vocabulary {vocabulary}", 0, 1))
     rows = []
     for (name, dropout), model in models.items():  # also warms up
@@ -322,9 +312,9 @@ def _in_turns(
     activity: str,
 ) -> dict[str, dict[tuple[str, float], list[float]]]:
     """Pass -> model and dropout -> seconds of each round; none of a pass that a model has not."""
-    times: dict[str, dict[tuple[str, float], list[float]]] = {
-        kind: {key: [] for key in models} for kind in settings.passes
-    }
+    times: dict[str, dict[tuple[str, float], list[float]]] = {}
+    for timed in settings.passes:
+        times[timed] = {key: [] for key in models}
     for number in range(settings.rounds):
         alive = now_and_then(partial(report, activity, number, settings.rounds))
         for kind, of_models in times.items():

@@ -110,9 +110,7 @@ def compare(
     def build() -> nn.Module:
         return build_model(configuration, task, seed)
 
-    unvalidated = copy.copy(task)  # other commands of this process share the task itself
-    unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
-    blocks = _blocks(build, unvalidated, training, seed, rounds, device, report)
+    blocks = _blocks(build, without_validation(task), training, seed, rounds, device, report)
     now = clock(device, training.threads)
     begin = now()
     alive, tokens = now_and_then(partial(report, "making batches", 0, 1)), 0
@@ -159,6 +157,13 @@ def timed(training: TrainingSettings, steps: int) -> TrainingSettings:
     total = steps + WARM_UP + 1
     changes = {"steps": total, "checkpoint_every": total, "validate_every": None}
     return training.model_copy(update=changes)
+
+
+def without_validation(task: Task) -> Task:
+    """The same task, whose validation takes no time; the task itself may be shared."""
+    unvalidated = copy.copy(task)
+    unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
+    return unvalidated
 
 
 def _blocks(
@@ -231,8 +236,7 @@ def seconds_of_a_step(configuration: Configuration, timed_steps: int) -> float:
     """Mean seconds of a training step under the engine, after those that warm up. Its data are
     there."""
     device, seed = resolve_device(configuration.device), configuration.seed
-    task = copy.copy(build_task(configuration))
-    task.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
+    task = without_validation(build_task(configuration))
     model = build_model(configuration, task, seed)
     training = timed(configuration.training, timed_steps)
     ends = engine_block(model, task, training, seed, device, lambda: None)[WARM_UP - 1 : -1]

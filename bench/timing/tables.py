@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +42,9 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     settings = measurement["settings"]
     reference, passes = settings["reference"], settings["passes"]
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
-    times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
+    times = []
+    for kind in passes:
+        times += [f"{kind} ms", f"/ {reference}"]
     sizes = ["parameters", "FLOPs", "of the rate", "for backward MiB", "peak MiB", "state KiB"]
     forms = {"compile": "compiled", "graphs": "captured as graphs"}
     taken = " and ".join(form for key, form in forms.items() if settings[key])
@@ -60,7 +63,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         "the table",
     )
     for row in _rows(measurement, vocabulary, length):
-        cells = [cell for kind in passes for cell in _cells(row.get(kind))]
+        cells = itertools.chain(*(_cells(row.get(kind)) for kind in passes))
         first = row[passes[0]]["time_against_first_dropout"] if passes[0] in row else None
         kept_bytes, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
         state = row["state_bytes"]
@@ -105,12 +108,13 @@ def _by_length(measurement: Mapping[str, Any], vocabulary: int, kind: str) -> Ta
         [f"{length:,}" for length in lengths],
         title=f"{kind}: microseconds for each token, by length; vocabulary {vocabulary}",
     )
-    columns = [_rows(measurement, vocabulary, length) for length in lengths]
-    for row in columns[0]:
-        key = (row["model"], row["dropout"])
-        same = [r for column in columns for r in column if (r["model"], r["dropout"]) == key]
-        cells = [f"{1e6 / r[kind]['tokens_per_second']:,.1f}" if kind in r else "" for r in same]
-        table.add_row(row["model"], *cells)
+    cells: dict[tuple[str, float], list[str]] = {}
+    for length in lengths:
+        for row in _rows(measurement, vocabulary, length):
+            cell = f"{1e6 / row[kind]['tokens_per_second']:,.1f}" if kind in row else ""
+            cells.setdefault((row["model"], row["dropout"]), []).append(cell)
+    for (model, _dropout), of_model in cells.items():
+        table.add_row(model, *of_model)
     return table
 
 

@@ -19,14 +19,9 @@ from torch import nn
 
 from bench.config.budgets import BUDGETS, TOLERANCE, Asked
 from bench.config.settings import Configuration
-from bench.training.building import (
-    build_task,
-    kept_random_state,
-    load_subclass,
-    prepare_data,
-)
+from bench.training.building import build_task, kept_random_state, load_subclass, prepare_data
 from bench.training.storage import count_parameters
-from core.errors import UserError
+from core.errors import UserError, first_line
 from core.progress import silent
 from tasks.interface import Task
 
@@ -98,18 +93,16 @@ def find_width(configuration: Configuration, budget: Asked) -> Sized:
             f"models.width={sized.width} has {sized.size:,}" for sized in neighbours
         )
         of_step = f", in steps of {step}" if step > 1 else ""
+        larger = [f"models.{key}" for key in ("layers", "heads") if key in configuration.models]
+        other_ways = " or another budget"
+        if larger:
+            other_ways = f", another budget, or change {' or '.join(larger)}"
         raise UserError(
             f"no width of {configuration.label} comes within {TOLERANCE:.0%} of {budget.word}"
             f"{of_step}: {sizes or 'none can be built'}; give one of these widths"
-            f"{_other_ways(configuration)}"
+            f"{other_ways}"
         )
     return best
-
-
-def _other_ways(configuration: Configuration) -> str:
-    """What else may bring a model to a budget: the settings of size that it has."""
-    sizes = [f"models.{name}" for name in ("layers", "heads") if name in configuration.models]
-    return f", another budget, or change {' or '.join(sizes)}" if sizes else " or another budget"
 
 
 SizeAt = Callable[[int], int | None]  # width -> parameters or bytes; None where it is refused
@@ -140,7 +133,7 @@ def _counter(configuration: Configuration, task: Task, budget: Asked) -> SizeAt:
     tried = [width for width in candidates if isinstance(width, int) and width > 0]
     if not any(size_at(width) is not None for width in tried):
         refusal = next(iter(refusals.values()))
-        cause = next(iter(str(refusal).splitlines()), "") or type(refusal).__name__
+        cause = first_line(refusal)
         raise UserError(
             f"{budget.word}: {configuration.label} cannot be built at any width that was tried "
             f"({', '.join(map(str, tried))}): {cause}"

@@ -15,12 +15,7 @@ import torch
 from torch import nn
 
 from bench.config import groups
-from bench.config.external import (
-    OURS,
-    load_class,
-    refuse_other_sequences,
-    refuse_what_is_missing,
-)
+from bench.config.external import OURS, load_class, refuse_other_sequences, refuse_what_is_missing
 from bench.config.limits import gpu_share, memory_here
 from bench.config.network import note_if_offline
 from bench.config.outside_tasks import refuse_missing_settings

@@ -33,18 +33,8 @@ from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.seeding import seed_generators
-from bench.training.trainer import (
-    LightningEnvironment,
-    LightningModule,
-    SIGTERMException,
-    Trainer,
-)
-from bench.training.training import (
-    Stopped,
-    TrainingDiverged,
-    TrainingReport,
-    total_steps,
-)
+from bench.training.trainer import LightningEnvironment, LightningModule, SIGTERMException, Trainer
+from bench.training.training import Stopped, TrainingDiverged, TrainingReport, total_steps
 from core.errors import RUN_FAILED, UserError
 from core.files import read_sealed, write_sealed
 from core.processes import stops_taken

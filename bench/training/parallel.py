@@ -24,13 +24,7 @@ import torch
 from torch import Tensor, distributed
 
 from core.errors import RUN_FAILED, UserError
-from core.processes import (
-    STOPS,
-    describe_end,
-    end_with_parent,
-    start_with_blocked,
-    stops_taken,
-)
+from core.processes import STOPS, describe_end, end_with_parent, start_with_blocked, stops_taken
 
 LOCAL = "127.0.0.1"  # no other machine reaches what listens there
 SECONDS_BETWEEN_LOOKS = 0.05

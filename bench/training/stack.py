@@ -204,10 +204,10 @@ class _StackModule(LightningModule):
         self.parameters_of_all: dict[str, Tensor] = {}
         self.moments: dict[str, tuple[Tensor, Tensor]] = {}
         self.groups: dict[str, list[dict[str, Any]]] = {}
-        group_of = [
-            {id(p): group for group in m.optimizer.param_groups for p in group["params"]}
-            for m in going
-        ]
+        group_of: dict[nn.Parameter, dict[str, Any]] = {}  # tensors are hashed by identity
+        for module in going:
+            for group in module.optimizer.param_groups:
+                group_of |= dict.fromkeys(group["params"], group)
         self.steps = torch.full((len(going),), float(going[0].step))
         for name, parameter in models[0].items():
             of_members = [model[name] for model in models]
@@ -218,10 +218,7 @@ class _StackModule(LightningModule):
             self.parameters_of_all[name] = stacked.requires_grad_(parameter.requires_grad)
             if not parameter.requires_grad:
                 continue
-            self.groups[name] = [
-                group_by_parameter[id(p)]
-                for group_by_parameter, p in zip(group_of, of_members, strict=True)
-            ]
+            self.groups[name] = [group_of[p] for p in of_members]
             self.moments[name] = self._moments(of_members)
         buffers = [dict(m.model.named_buffers()) for m in going]
         for name, value in buffers[0].items():
@@ -398,5 +395,5 @@ def _stacked(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, dict[str, Tensor
     if len(shapes) > 1:
         raise NotStackable("their batches have different shapes")
     extras = {name: torch.stack([b.extras[name] for b in batches]) for name in batches[0].extras}
-    inputs, targets = (torch.stack([getattr(b, n) for b in batches]) for n in ("inputs", "targets"))
-    return inputs, targets, extras
+    inputs = torch.stack([b.inputs for b in batches])
+    return inputs, torch.stack([b.targets for b in batches]), extras

@@ -156,11 +156,10 @@ def read_prompts(path: Path) -> list[ListedPrompt]:
             raise PROMPTS.refused(path, "is not text in UTF-8") from None
         tree = [line for line in lines if line.strip()]
     groups = tree if isinstance(tree, dict) else {"": tree or []}
-    prompts = [
-        ListedPrompt(_text(entry, path), str(group))
-        for group, entries in groups.items()
-        for entry in (entries if isinstance(entries, list) else [entries])
-    ]
+    prompts = []
+    for group, entries in groups.items():
+        for entry in entries if isinstance(entries, list) else [entries]:
+            prompts.append(ListedPrompt(_text(entry, path), str(group)))
     if not prompts:
         raise UserError(f"{path} holds no prompts: write one a line")
     return prompts
