@@ -178,12 +178,8 @@ def _nearly(error: UnicodeError) -> tuple[str, int]:
 def _forget_working_directory() -> None:
     """Take the working directory off the import path, where ``python -m`` put it first: a file that
     lies beside a stranger's record must not stand in for a library."""
-    directory = Path.cwd()
-    if (
-        not sys.flags.safe_path
-        and sys.path[:1] in ([""], [str(directory)])
-        and directory.resolve() != ROOT
-    ):
+    cwd = Path.cwd()
+    if not sys.flags.safe_path and sys.path[:1] in ([""], [str(cwd)]) and cwd.resolve() != ROOT:
         del sys.path[0]
 
 

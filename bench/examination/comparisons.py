@@ -30,20 +30,14 @@ class Comparisons:
         self.state = " with its trained weights" if trained else ""
 
     def same_twice(
-        self,
-        sequences: CutSequences,
-        outputs: Tensor,
-        second_outputs: Tensor,
-        training: bool = False,
+        self, sequences: CutSequences, outputs: Tensor, repeated: Tensor, training: bool = False
     ) -> None:
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             first = self.reader.read(model, sequences.inputs, training)
             self.reader.read(model, sequences.changed, training)
             return first, self.reader.read(model, sequences.inputs, training), sizes_of(first)
 
-        difference = self.differ(
-            pair, sequences.length, (outputs, second_outputs, sizes_of(outputs))
-        )
+        difference = self.differ(pair, sequences.length, (outputs, repeated, sizes_of(outputs)))
         if difference is None:
             return
         mode = "in training mode " if training else ""

@@ -152,11 +152,9 @@ class Examiner(Comparisons):
         judged = outputs if self.trained else outputs[:, : self.length]
         state = f",{self.state}" if self.state else ""
         refuse_no_numbers(judged, "hidden" if self.reader.by_hidden else "forward", state)
-        others, second_outputs = (
-            self.reader.read(self.model, changed),
-            self.reader.read(self.model, inputs),
-        )
-        self.same_twice(sequences, outputs, second_outputs)
+        others = self.reader.read(self.model, changed)
+        repeated = self.reader.read(self.model, inputs)
+        self.same_twice(sequences, outputs, repeated)
         self.compare_changed(sequences, outputs, others)
         self._pass("numbers", "same outputs twice", "independent of the batch", "causal by values")
         return outputs
@@ -261,8 +259,8 @@ class Examiner(Comparisons):
         """The same values and the gradients, with dropout and whatever else training has."""
         outputs = self.reader.read(self.model, sequences.inputs, True)
         others = self.reader.read(self.model, sequences.changed, True)
-        second_outputs, by_inputs, by_parameters = self._gradients(self.model, sequences)
-        self.same_twice(sequences, outputs, second_outputs, True)
+        repeated, by_inputs, by_parameters = self._gradients(self.model, sequences)
+        self.same_twice(sequences, outputs, repeated, True)
         self.compare_changed(sequences, outputs, others, True)
         self._pass("causal in training")
         if self.trained:

@@ -112,10 +112,8 @@ def is_rounding(model: nn.Module, pair: Pair, difference: OutputDifference, term
     try:
         exact, other, exact_sizes = pair(copy.deepcopy(model).double())
         if exact.dtype == torch.float64:
-            if (
-                largest_difference(exact, other, exact_sizes, terms).ratio
-                <= MARGIN * difference.ratio
-            ):
+            left = largest_difference(exact, other, exact_sizes, terms).ratio
+            if left <= MARGIN * difference.ratio:
                 return True
             noise = largest_difference(outputs, exact.to(outputs.dtype), sizes, terms).ratio
     except Exception:  # a stranger's model may refuse to be copied, or float64, in any way

@@ -89,12 +89,10 @@ def _speeds(request: GpuRequest) -> list[Part]:
     words += [f"{key}={value}" for key, value in {**shape, "device": request.device}.items()]
 
     def part(name: str, title: str, share: float, *options: str) -> Part:
-        not_on_cpu = NO_GRAPH_HERE if "graphs=true" in options else None
+        skipped = NO_GRAPH_HERE if "graphs=true" in options else None
         title = f"Memory Mosaic against GPT2, {title}"
-        part_words = [*words, "rounds=10", *options]
-        return Part(
-            name, title, share, "bench.speed", part_words, read_speed, not_on_cpu=not_on_cpu
-        )
+        words_of_part = [*words, "rounds=10", *options]
+        return Part(name, title, share, "bench.speed", words_of_part, read_speed, skipped)
 
     counted = [*words, "rounds=1", "count_launches=true"]
     return [

@@ -22,13 +22,10 @@ MEASURED = ("accuracy", "tvd", "loss")  # of a row on the test split, as far as 
 
 def print_result(result: Result) -> None:
     """One line for a person."""
-    print(terminal(_line(result)), flush=True)
-
-
-def _line(result: Result) -> str:
     reason = f": {result.reason}" if result.reason else ""
     numbers = f"; {_in_words(result)}" if result.numbers else ""
-    return f"{result.name}: {result.outcome} in {duration(result.seconds)}{reason}{numbers}"
+    line = f"{result.name}: {result.outcome} in {duration(result.seconds)}{reason}{numbers}"
+    print(terminal(line), flush=True)
 
 
 def write_summary(request: GpuRequest, results: Sequence[Result]) -> None:

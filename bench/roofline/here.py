@@ -48,16 +48,14 @@ def measure_here(device: torch.device, threads: int = 1) -> Device:
     torch.set_num_threads(threads)
     cpu = device.type == "cpu"
     clock = time.process_time if cpu and threads == 1 else time.perf_counter
-    benchmark = _Microbenchmarks(device, clock)
-    products = [benchmark.product(ROWS, *sides) for sides in SIDES]
-    bandwidth = tuple((2.0 * size, benchmark.bandwidth(size)) for size in SIZES)
-    likely = Rates(
-        statistics.median(products), bandwidth, benchmark.functions(), benchmark.launch()
-    )
+    timer = _Microbenchmarks(device, clock)
+    products = [timer.product(ROWS, *sides) for sides in SIDES]
+    bandwidth = tuple((2.0 * size, timer.bandwidth(size)) for size in SIZES)
+    likely = Rates(statistics.median(products), bandwidth, timer.functions(), timer.launch())
     corners = _off(likely, WITHIN), likely, _off(likely, 1 / WITHIN)
     label = processor() if cpu else torch.cuda.get_device_name(device)
     memory = memory_here() if cpu else torch.cuda.get_device_properties(device).total_memory
-    stacked = benchmark.stacked_launch()
+    stacked = timer.stacked_launch()
     return Device(HERE, label, "measured", {"float32": corners}, memory, stacked, assumed=False)
 
 
@@ -127,23 +125,21 @@ class _Microbenchmarks:
 
     def stacked_launch(self) -> Span:
         """The same under vmap, in times of that."""
-        plain, stacked = self._forward(), self._forward()
         x, many = self._numbers(1), self._numbers(2, 1)
-        ratios = sorted(
-            self._block(lambda: torch.func.vmap(stacked)(many), 20)
-            / self._block(lambda: plain(x), 20)
-            for _ in range(ROUNDS)
-        )
+        ratios = []
+        for _ in range(ROUNDS):
+            stacked = self._block(lambda: torch.func.vmap(_chain)(many), 20)
+            ratios.append(stacked / self._block(lambda: _chain(x), 20))
+        ratios.sort()
         return Span(ratios[0], statistics.median(ratios), ratios[-1])
 
-    def _forward(self) -> Callable[[Tensor], Tensor]:
-        def chain(x: Tensor) -> Tensor:
-            y = x
-            for _ in range(TINY):
-                y = y * x + x
-            return y
 
-        return chain
+def _chain(x: Tensor) -> Tensor:
+    """Operators of few numbers, one after the other."""
+    y = x
+    for _ in range(TINY):
+        y = y * x + x
+    return y
 
 
 class _Tiny(nn.Module):

@@ -99,8 +99,8 @@ class Counter:
         make_data: whether data that a task keeps on disk are made where they are missing.
     """
 
-    def __init__(self, on_this_machine: bool = False, make_data: bool = True) -> None:
-        self.here, self.make_data = on_this_machine, make_data
+    def __init__(self, local: bool = False, make_data: bool = True) -> None:
+        self.here, self.make_data = local, make_data
         self._known: dict[str, list[_Shape]] = {}
         self._counted: dict[str, CountedTraining] = {}
         self._batches: dict[str, _Typical] = {}
@@ -189,11 +189,9 @@ def _typical(task: Task, seed: int, size: int, number: int) -> _Typical:
     return _Typical(batches[middle], statistics.fmean(sizes), tokens, each)
 
 
-def _count_shape(
-    configuration: Configuration, task: Task, batch: Batch, on_this_machine: bool
-) -> _Shape:
+def _count_shape(configuration: Configuration, task: Task, batch: Batch, local: bool) -> _Shape:
     training = configuration.training
-    if on_this_machine:
+    if local:
         set_numerics(training.threads)
         device, count = resolve_device(configuration.device), count_here
         model = build_model(configuration, task, configuration.seed).to(device).train()
@@ -209,14 +207,14 @@ def _count_shape(
         optimizer.step()
 
     try:
-        if on_this_machine:  # the first step makes the optimiser's state
+        if local:  # the first step makes the optimiser's state
             task.training_loss(model, batch.rows(0, 1)).backward()
             update()
             optimizer.zero_grad()
         saved = SavedForBackward(model)
         with saved:
             step = count(lambda: task.training_loss(model, batch).backward())
-        update_work = count(update) if on_this_machine else _fused_update(model)
+        update_work = count(update) if local else _fused_update(model)
         with torch.no_grad():
             forward = count(lambda: model.eval()(batch.inputs))
     except (RuntimeError, NotImplementedError) as error:
@@ -251,9 +249,7 @@ class SavedForBackward(torch.autograd.graph.saved_tensors_hooks):
 
     def __init__(self, model: nn.Module) -> None:
         of_parameters = {p.untyped_storage()._cdata for p in model.parameters()}
-        storages: dict[
-            int, Any
-        ] = {}  # the storages live until the end, so that no two have one place
+        storages: dict[int, Any] = {}  # they live until the end, so that no two have one place
         self.size = 0.0
 
         def pack(x: Tensor) -> Tensor:

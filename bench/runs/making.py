@@ -165,10 +165,15 @@ class TrainingRun(Run):
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained
         done = trained.report if trained else self.unfinished
-        examined = self.examined
+        examined, curves = self.examined, {}
+        if done:
+            curves = {
+                "training_loss": _curve(done.loss_steps, done.losses),
+                "validation_loss": _curve(done.validation_steps, done.validation_losses),
+            }
         return {
             "cost": trained.cost if trained else self.cost,
-            "curves": _curves(done) if done else {},
+            "curves": curves,
             "restarts": trained.restarts if trained else [],
             "weights_sha256": trained.weights_sha256 if trained else None,
             "examination": examined.record(trained.examined) if examined and trained else None,
@@ -358,13 +363,6 @@ def evaluate(
     with torch.no_grad(), kept_random_state(device), answers_are_numbers(model):
         seed_generators(derive_seed(seed, "evaluation", split), device)
         return task.evaluate(model.eval(), split, device)
-
-
-def _curves(done: TrainingReport) -> dict[str, Curve]:
-    return {
-        "training_loss": _curve(done.loss_steps, done.losses),
-        "validation_loss": _curve(done.validation_steps, done.validation_losses),
-    }
 
 
 def _curve(steps: list[int], losses: list[float]) -> Curve:

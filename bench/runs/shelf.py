@@ -65,14 +65,13 @@ class Shelf:
             return ()
         key = (configuration.preset, configuration.device, configuration.setting)
         if key not in self._identities:
-            self._identities[key] = tuple(self._named(configuration))
+            name, of_run = _settled(configuration)
+            identities = []
+            for data in self._data.get(_text(name.config["tasks"]), ()):
+                with_data = of_run.model_copy(update={"data": data})
+                identities.append(identity_of(name, configuration.preset, with_data, None))
+            self._identities[key] = tuple(identities)
         return self._identities[key]
-
-    def _named(self, configuration: Configuration) -> Iterator[str]:
-        name, provenance_of_run = _settled(configuration)
-        for data in self._data.get(_text(name.config["tasks"]), ()):
-            with_data = provenance_of_run.model_copy(update={"data": data})
-            yield identity_of(name, configuration.preset, with_data, None)
 
     def find(self, names: Iterable[str], seed: int, *, trial: bool = False) -> RunRecord | None:
         """The finished record of a run by any of its :meth:`identities`, if there is one."""

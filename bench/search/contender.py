@@ -285,7 +285,12 @@ class Contender:
             elif job.role == "trial":
                 self._end_repeat(job, answer, cause)
             else:
-                self._end_final(answer, cause)
+                self.finals_ended += 1
+                if cause is None:
+                    records = [*self.result.records, answer]
+                    self.result.records = sorted(records, key=lambda record: record.seed)
+                    cause = answer.cause
+                self.result.cause = self.result.cause or cause
 
     def _end_repeat(self, job: Job, answer: Any, cause: str | None) -> None:
         """Take in the number of a setting with one more seed. A training that diverges counts as
@@ -298,13 +303,6 @@ class Contender:
             validation = answer.metrics.get("validation", {})
             value = validation.get(self.study.headline.name)
             self.repeated[place] = Seen(value, validation.get("loss"))
-
-    def _end_final(self, answer: Any, cause: str | None) -> None:
-        self.finals_ended += 1
-        if cause is None:
-            self.result.records = sorted([*self.result.records, answer], key=lambda r: r.seed)
-            cause = answer.cause
-        self.result.cause = self.result.cause or cause
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""

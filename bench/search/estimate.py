@@ -156,12 +156,10 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     model = build_to_train(configuration, task, seed).to(device).train()
     total = total_steps(task, settings)
     typical = typical_batch(task, seed, settings.batch_size, total).to(device)
-    first_batches = [
-        task.training_batch(seed, n, settings.batch_size) for n in range(min(SEEN, total))
-    ]
+    batches = [task.training_batch(seed, n, settings.batch_size) for n in range(min(SEEN, total))]
     # As records have it: a position of that batch, times the positions of a step.
     flops = count_training_flops(model, typical, task.training_loss) / typical.inputs.numel()
-    flops *= statistics.mean(batch.inputs.numel() for batch in first_batches)
+    flops *= statistics.mean(batch.inputs.numel() for batch in batches)
     ends = [time.perf_counter()]
     for _ in plain_steps(model, task, settings, total, seed, task.training_loss):
         ends.append(time.perf_counter())
@@ -188,7 +186,11 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, sweep_name: str =
         cells = _cells([e], f"{e.parameters:,}", f"no estimate: {e.cause}")
         table.add_row(e.label, *([e.setting] if sized else []), *cells)
     table.add_section()
-    for name, chosen in _totals(estimates).items():
+    default = [model for model in estimates if model.setting == "default"]
+    # The largest setting of a model comes after its default.
+    largest = list({model.choice: model for model in estimates}.values())
+    totals = {"default": default} | ({"largest": largest} if largest != default else {})
+    for name, chosen in totals.items():
         cells = _cells(chosen, "", "no estimate", workers)
         table.add_row("all", *([name] if sized else []), *cells)
     screen = console()
@@ -292,13 +294,6 @@ def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1)
     if all(model.cause for model in chosen):
         return [str(trials), str(runs), "", "", failed]
     return [str(trials), str(runs), size, f"{flops:.3g}", duration(seconds / workers)]
-
-
-def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:
-    """All models at their default, and all at their largest setting where they have one."""
-    default = [e for e in estimates if e.setting == "default"]
-    largest = list({e.choice: e for e in estimates}.values())  # it comes after the default
-    return {"default": default} | ({"largest": largest} if largest != default else {})
 
 
 def print_run_count(configurations: Sequence[Configuration]) -> None:

@@ -173,10 +173,8 @@ class Exchange:
     def take(self, store: Path, run: str, record: str) -> None:
         """Write one record; whoever reads it checks what it holds."""
         folder, _, name = run.partition("/")
-        record_folders = {
-            path.name for path in map(Store(store).record_folder, ("trial", "control", ""))
-        }
-        if folder in record_folders and name.endswith(".json") and "/" not in name:
+        folders = {path.name for path in map(Store(store).record_folder, ("trial", "control", ""))}
+        if folder in folders and name.endswith(".json") and "/" not in name:
             write_atomically(store / folder / name, record.encode())
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from bench.records.report import table_of
 from bench.roofline.devices import NOTHING, Device, Span, total
-from bench.roofline.schedule import Chain, Timeline, timeline
+from bench.roofline.schedule import Chain, timeline
 from bench.roofline.seconds import VIEW
 from bench.search.forecast import Forecast
 from core.screen import console
@@ -93,22 +93,19 @@ def print_precisions(forecasts: Sequence[Forecast]) -> None:
 def print_timeline(chains: Sequence[Chain], device: Device) -> None:
     """Total work against the critical path: how many devices make it faster."""
     plan, screen = timeline(chains), console()
-    screen.print(_sentence(plan, device), soft_wrap=True)
+    screen.print(
+        f"{hours(plan.work)} device-hours in all, each run alone; the longest chain of runs that "
+        f"wait for each other, a trial and then a final run, takes {hours(plan.critical)} hours. "
+        f"From {plan.devices} devices of {device.label} on the plan hardly gets faster, and from "
+        f"{plan.widest} on not at all; what it costs in device-hours stays the same",
+        soft_wrap=True,
+    )
     table = table_of([], ["devices", "hours at least", "hours at most", "device-hours"])
     numbers = sorted({n for n in DEVICES if n < plan.widest} | {plan.devices, max(1, plan.widest)})
     for number in numbers:
         least, most = (seconds / 3600 for seconds in plan.bounds(number))
         table.add_row(str(number), f"{least:.3g}", f"{most:.3g}", f"{plan.work.likely / 3600:.3g}")
     screen.print(table)
-
-
-def _sentence(plan: Timeline, device: Device) -> str:
-    return (
-        f"{hours(plan.work)} device-hours in all, each run alone; the longest chain of runs that "
-        f"wait for each other, a trial and then a final run, takes {hours(plan.critical)} hours. "
-        f"From {plan.devices} devices of {device.label} on the plan hardly gets faster, and from "
-        f"{plan.widest} on not at all; what it costs in device-hours stays the same"
-    )
 
 
 def print_assumptions(device: Device, precision: str) -> None:

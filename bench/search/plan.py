@@ -102,10 +102,8 @@ class Plan:
             return None
         sizes = sorted({entry.settings for entry in small})
         counts = " or ".join(map(str, sizes)) + (" setting" if sizes == [1] else " settings")
-        of_models = (
-            "" if small == self.entries else f" of {', '.join(entry.name for entry in small)}"
-        )
-        return f"n_trials={trials}, but the search space{of_models} has only {counts}"
+        models = "" if small == self.entries else f" of {', '.join(entry.name for entry in small)}"
+        return f"n_trials={trials}, but the search space{models} has only {counts}"
 
 
 def plan_sweep(settings: Mapping[str, Any]) -> Plan:

@@ -235,8 +235,14 @@ class ModelStudy:
     def lost(self) -> list[str]:
         """Which trials no worker survived, here or at another driver; the next sweep makes them. A
         fault of the machine says nothing of a setting, so nothing is chosen without them."""
-        failed = (trial for trial in self.latest() if trial.state == TrialState.FAIL)
-        return [_lost_trial(trial) for trial in failed if trial.user_attrs.get("lost")]
+        sentences = []
+        for trial in self.latest():
+            notes = trial.user_attrs
+            if trial.state == TrialState.FAIL and notes.get("lost"):
+                setting = ", ".join(f"{key}={value}" for key, value in notes["setting"].items())
+                name = f"trial {trial.number}" + (f" ({setting})" if setting else "")
+                sentences.append(describe_loss(name, notes["cause"]))
+        return sentences
 
     def _end(self, trial: optuna.Trial, value: float | None, **notes: Any) -> None:
         # Another driver may have taken it for lost, and then has the setting: its record is there.
@@ -290,12 +296,6 @@ class ModelStudy:
             selected_by=choice_of(self.headline.name, self.headline.direction, bool(over_seeds)),
             trials=[_describe_trial(t, over_seeds) for t in self.latest() if t.state.is_finished()],
         )
-
-
-def _lost_trial(trial: FrozenTrial) -> str:
-    setting = ", ".join(f"{k}={value}" for k, value in trial.user_attrs["setting"].items())
-    in_brackets = f" ({setting})" if setting else ""
-    return describe_loss(f"trial {trial.number}{in_brackets}", trial.user_attrs["cause"])
 
 
 def _seen(trial: FrozenTrial) -> Seen:

@@ -8,7 +8,7 @@ from typing import Any
 from bench.config.network import with_available_text
 from bench.runs.obtain import find_widths
 from bench.search.driver import run_plan
-from bench.search.plan import Plan, plan_sweep
+from bench.search.plan import plan_sweep
 from bench.search.table import print_sweep
 from core.errors import OK, RUN_FAILED
 from core.progress import progress
@@ -21,17 +21,13 @@ def sweep(settings: Mapping[str, Any]) -> int:
     if note := plan.note_on_trials():
         print(note)
     if plan.dry_run:
-        return _estimate(plan)
+        from bench.search.estimate import estimate, print_estimates  # PyTorch takes seconds
+
+        with progress() as report:
+            estimates = estimate(plan, report)
+        print_estimates(estimates, plan)
+        return RUN_FAILED if all(model.refused for model in estimates) else OK
     with progress() as report:
         result = run_plan(plan, report)
     print_sweep(result, plan.entries[0].configuration.store)
     return RUN_FAILED if any(model.cause for model in result.models) else OK
-
-
-def _estimate(plan: Plan) -> int:
-    from bench.search.estimate import estimate, print_estimates  # PyTorch takes seconds to import
-
-    with progress() as report:
-        estimates = estimate(plan, report)
-    print_estimates(estimates, plan)
-    return RUN_FAILED if all(model.refused for model in estimates) else OK

@@ -284,20 +284,19 @@ def _measure_models(
     return rows
 
 
-def _sizes(model: _TimedModel, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
+def _sizes(timed: _TimedModel, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
     """What a model has and keeps, the memory of its first pass, and where training is timed its
     FLOPs and what it keeps between forward and backward."""
-    length, flops, kept_bytes = model.batch.inputs.shape[1], None, None
+    length, flops, kept_bytes = timed.batch.inputs.shape[1], None, None
     if "training" in passes:
-        flops = count_training_flops(model.model, model.batch, model.task.training_loss)
-        kept_bytes = model.kept_for_backward()
+        flops = count_training_flops(timed.model, timed.batch, timed.task.training_loss)
+        kept_bytes = timed.kept_for_backward()
     with peak_memory(device) as memory:
-        getattr(model, passes[0])()
-    state = (
-        cast(Any, model.model).state_bytes(length) if hasattr(model.model, "state_bytes") else None
-    )
+        getattr(timed, passes[0])()
+    has_state = hasattr(timed.model, "state_bytes")
+    state = cast(Any, timed.model).state_bytes(length) if has_state else None
     return {
-        "parameters": count_parameters(model.model),
+        "parameters": count_parameters(timed.model),
         "flops": flops,
         "peak_memory_bytes": memory.peak,
         "kept_for_backward_bytes": kept_bytes,

@@ -86,12 +86,10 @@ def find_width(configuration: Configuration, budget: Asked) -> Sized:
     step = _step_of_widths(configuration, size_at)
     # Only these two are compared: sizes grow with the width, so all others are further away.
     below, above = _neighbours(size_at, step, budget.amount)
-    neighbours = [sized for sized in (below, above) if sized is not None]
-    best = min(neighbours, key=lambda sized: abs(sized.size - budget.amount), default=None)
+    near = [sized for sized in (below, above) if sized is not None]
+    best = min(near, key=lambda sized: abs(sized.size - budget.amount), default=None)
     if best is None or abs(best.size - budget.amount) > TOLERANCE * budget.amount:
-        sizes = " and ".join(
-            f"models.width={sized.width} has {sized.size:,}" for sized in neighbours
-        )
+        sizes = " and ".join(f"models.width={s.width} has {s.size:,}" for s in near)
         of_step = f", in steps of {step}" if step > 1 else ""
         larger = [f"models.{key}" for key in ("layers", "heads") if key in configuration.models]
         other_ways = " or another budget"

@@ -107,12 +107,8 @@ def with_padded_batches(task: Task, multiple: int) -> Task:
     def reduced(self: Task) -> tuple[Any, ...]:  # processes that share a training pickle its task
         return with_padded_batches, (task, multiple)
 
-    attributes = {
-        "training_batch": training_batch,
-        "__reduce__": reduced,
-        "__module__": kind.__module__,
-    }
-    padding: Task = object.__new__(type(kind)(kind.__name__, (kind,), attributes))
+    body = {"training_batch": training_batch, "__reduce__": reduced, "__module__": kind.__module__}
+    padding: Task = object.__new__(type(kind)(kind.__name__, (kind,), body))
     padding.__dict__ = task.__dict__  # data are made once, whichever of the two makes them
     return padding
 

@@ -132,23 +132,21 @@ class TrainingModule(LightningModule):
         Each pass counts by its share of the targets of the whole batch, so that the sum over
         passes and processes is the mean over the batch.
         """
-        rank_batch = batch.rows(*self.ranks.share(len(batch.inputs)))
-        if not len(
-            rank_batch.inputs
-        ):  # the last batch of an epoch may have fewer sequences than ranks
+        share = batch.rows(*self.ranks.share(len(batch.inputs)))
+        if not len(share.inputs):  # the last batch of an epoch may have fewer sequences than ranks
             for parameter in self.model.parameters():
                 # Every process takes part in every sum, also with nothing to add.
                 parameter.grad = torch.zeros_like(parameter)
-            return torch.zeros((), device=rank_batch.inputs.device)
-        size = self.settings.micro_batch_size or len(rank_batch.inputs)
+            return torch.zeros((), device=share.inputs.device)
+        size = self.settings.micro_batch_size or len(share.inputs)
         if size >= len(batch.inputs) and self.ranks.size == 1:
             loss = self.loss(self.model, batch)
             self.manual_backward(loss)
             return loss.detach()
         parts = []
-        for number, part in enumerate(rank_batch.split(size)):
+        for number, part in enumerate(share.split(size)):
             if number:
-                seed_generators(self.draw_seed(number), rank_batch.inputs.device)
+                seed_generators(self.draw_seed(number), share.inputs.device)
             loss = self.loss(self.model, part) * (part.asked / batch.asked)
             self.manual_backward(loss)
             parts.append(loss.detach())

@@ -108,13 +108,11 @@ class _Batches(IterableDataset[tuple[Batch, ...]]):
     def __iter__(self) -> Iterator[tuple[Batch, ...]]:
         size = self.members[0].settings.batch_size
         for step in range(self.members[0].step, self.members[0].total):
-            batch_by_seed: dict[tuple[int, int], Batch] = {}
-            for member in self.members:
-                if (id(member.task), member.seed) not in batch_by_seed:
-                    batch_by_seed[id(member.task), member.seed] = member.task.training_batch(
-                        member.seed, step, size
-                    )
-            yield tuple(batch_by_seed[id(member.task), member.seed] for member in self.members)
+            drawn: dict[tuple[int, int], Batch] = {}
+            for m in self.members:
+                if (id(m.task), m.seed) not in drawn:
+                    drawn[id(m.task), m.seed] = m.task.training_batch(m.seed, step, size)
+            yield tuple(drawn[id(m.task), m.seed] for m in self.members)
 
 
 class _Loss(nn.Module):

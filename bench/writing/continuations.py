@@ -64,7 +64,7 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
     model = with_steps(saved.model)
     try:
         if settings.samples:
-            continuations = sample(
+            answers = sample(
                 model,
                 prompt,
                 temperature=1.0 if settings.temperature is None else settings.temperature,
@@ -74,14 +74,12 @@ def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[Continu
                 **limits,
             )
         else:
-            continuations = beam_search(model, prompt, width=settings.width, **limits)
+            answers = beam_search(model, prompt, width=settings.width, **limits)
     except ValueError as error:
         raise UserError(str(error)) from None
     continued = []
-    for continuation in continuations[: settings.count]:
-        ended = continuation.tokens[-1] == tokenizer.end_of_text
-        text = tokenizer.decode(continuation.tokens[:-1] if ended else continuation.tokens)
-        continued.append(
-            ContinuedText(text, len(continuation.tokens), ended, continuation.log_probability)
-        )
+    for answer in answers[: settings.count]:
+        ended = answer.tokens[-1] == tokenizer.end_of_text
+        text = tokenizer.decode(answer.tokens[:-1] if ended else answer.tokens)
+        continued.append(ContinuedText(text, len(answer.tokens), ended, answer.log_probability))
     return continued

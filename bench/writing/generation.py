@@ -73,13 +73,11 @@ def sample(
             for index, token, value in zip(going, drawn.tolist(), chosen.tolist(), strict=True):
                 tokens[index].append(token)
                 totals[index] += value
-            unfinished = [row for row, index in enumerate(going) if tokens[index][-1] != end]
-            if not unfinished or number == new_tokens - 1:
+            rows = [row for row, index in enumerate(going) if tokens[index][-1] != end]
+            if not rows or number == new_tokens - 1:
                 break
-            logits, state = cast(Any, model).step(
-                drawn[unfinished], select_rows(state, unfinished, len(going))
-            )
-            going = [going[row] for row in unfinished]
+            logits, state = cast(Any, model).step(drawn[rows], select_rows(state, rows, len(going)))
+            going = [going[row] for row in rows]
     return [Continuation(*pair) for pair in zip(tokens, totals, strict=True)]
 
 
