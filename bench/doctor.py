@@ -63,7 +63,11 @@ def examine() -> int:
 
 def _versions() -> Iterator[Finding]:
     yield True, f"python {platform.python_version()}"
-    pins = {pin.name: pin.specifier for pin in map(Requirement, _lines(ROOT / "constraints.txt"))}
+    pins = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if text := line.partition("#")[0].strip():
+            pin = Requirement(text)
+            pins[pin.name] = str(pin.specifier).removeprefix("==")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for name in sorted(Requirement(line).name for line in project["dependencies"]):
         try:
@@ -71,7 +75,7 @@ def _versions() -> Iterator[Finding]:
         except importlib.metadata.PackageNotFoundError:
             yield False, f"{name} is not installed: python -m pip install -c constraints.txt -e ."
             continue
-        pinned = str(pins.get(name, "")).removeprefix("==")
+        pinned = pins.get(name, "")
         note = "" if pinned in ("", installed.partition("+")[0]) else f" (tested with {pinned})"
         yield True, f"{name} {installed}{note}"
     yield from _extras(project["optional-dependencies"])
@@ -93,11 +97,6 @@ def _extras(extras: dict[str, list[str]]) -> Iterator[Finding]:
             state = f"lacks {', '.join(lacks)}" if versions else "is left out"
             state += f"; to have it: python -m pip install -c constraints.txt -e '.[{extra}]'"
         yield True, f"[{extra}] {state}"
-
-
-def _lines(path: Path) -> Iterator[str]:
-    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
-    return filter(None, lines)
 
 
 def _devices() -> Iterator[Finding]:

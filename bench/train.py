@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bench.config.command_line import Settings, read
 from core.errors import command
-from core.places import absolute
 from core.words import SETTINGS_HELP, command_line
 
 HELP = f"""\
@@ -29,14 +28,9 @@ examples: python -m bench.train tasks=regbench models=memory_mosaic preset=smoke
 @command_line(HELP, read)
 def main(settings: Settings) -> int:
     """Exit code 0, or 1 when the run diverged or failed (its record says why)."""
-    from bench.search.single import make_predictors, make_run, refuse_settings_of_sweeps
+    from bench.search.single import make
 
-    refuse_settings_of_sweeps(settings)
-    place = settings.pop("output", None)
-    # Before a model's package changes the working directory.
-    output = None if place is None else absolute(str(place))
-    make = make_predictors if "predictors" in settings else make_run
-    return make(settings, output)
+    return make(settings)
 
 
 if __name__ == "__main__":

@@ -75,11 +75,10 @@ def gradients_of(
             return outputs, [], [None] * len(parameters)
         total = (outputs * weights(outputs.detach())).sum()
         gradients = torch.autograd.grad(total, [*vectors, *parameters], allow_unused=True)
-    by_inputs = [
-        gradient.reshape(*inputs.shape[:2], -1)
-        for gradient in gradients[: len(vectors)]
-        if gradient is not None and gradient.shape[:2] == inputs.shape[:2]
-    ]
+    by_inputs = []
+    for gradient in gradients[: len(vectors)]:
+        if gradient is not None and gradient.shape[:2] == inputs.shape[:2]:
+            by_inputs.append(gradient.reshape(*inputs.shape[:2], -1))
     return outputs.detach(), by_inputs, list(gradients[len(vectors) :])
 
 

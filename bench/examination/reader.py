@@ -20,14 +20,14 @@ class Buffers:
     """The buffers of a model as they are now."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.kept = [
-            (module, name, buffer, None if buffer is None else buffer.detach().clone())
-            for module in model.modules()
-            for name, buffer in module._buffers.items()
-        ]
+        self.saved: list[tuple[nn.Module, str, Tensor | None, Tensor | None]] = []
+        for module in model.modules():
+            for name, buffer in module._buffers.items():
+                value = None if buffer is None else buffer.detach().clone()
+                self.saved.append((module, name, buffer, value))
 
     def restore(self) -> None:
-        for module, name, buffer, value in self.kept:
+        for module, name, buffer, value in self.saved:
             if buffer is not None and value is not None and not torch.equal(buffer, value):
                 buffer.data.copy_(value)
             module._buffers[name] = buffer

@@ -9,7 +9,7 @@ some passes must go on as that one does.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from contextlib import ExitStack
 
 import torch
@@ -129,11 +129,8 @@ def _examine(
             outputs.float().square().mean().backward()
         model.zero_grad(set_to_none=True)
     state = model.state_dict()
-    changed = tuple(
-        name
-        for name, buffer in model.named_buffers()
-        if name in before and name in state and not _equal(before[name], buffer)
-    )
+    after = dict(model.named_buffers())
+    changed = tuple(name for name in _other(before, after) if name in after and name in state)
     resumed = same if count_parameters(model) > LARGE else build()
     _load_as_from_a_file(resumed, state)
     if not _goes_on_alike(model, resumed, short.roll(PASSES + 1, 1), device):
@@ -147,7 +144,7 @@ def _examine(
 
 
 def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
-    other = [name for name in first if name not in second or not _equal(first[name], second[name])]
+    other = _other(first, second)
     other += [name for name in second if name not in first]
     if other:
         raise UnfitModel(
@@ -159,11 +156,7 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
 def _refuse_other_process(ours: dict[str, Tensor], theirs: dict[str, Tensor] | None) -> None:
     if theirs is None:
         return
-    other = [
-        name.removeprefix(STATE)
-        for name in ours
-        if name != OUTPUTS and not (name in theirs and _equal(ours[name], theirs[name]))
-    ]
+    other = [name.removeprefix(STATE) for name in _other(ours, theirs) if name != OUTPUTS]
     if other or not _near(ours[OUTPUTS], theirs[OUTPUTS]):
         differing = _listed(other) if other else "its outputs in training"
         raise UnfitModel(
@@ -211,16 +204,17 @@ def _values(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in held.items()}
 
 
-def _lost(before: dict[str, Tensor], after: dict[str, Tensor], state: Iterable[str]) -> str:
+def _lost(before: dict[str, Tensor], after: dict[str, Tensor], state: Container[str]) -> str:
     """What a state dict lacks of the tensors that changed, in words."""
-    names = [
-        name
-        for name, value in after.items()
-        if name not in set(state) and not (name in before and _equal(before[name], value))
-    ]
+    names = [name for name in _other(after, before) if name not in state]
     if names:
         return f"{_listed(names)} (a buffer with persistent=False, or an attribute)"
     return "state that is no tensor of the model (a counter, a list or a generator of its own)"
+
+
+def _other(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
+    """Names of tensors that ``second`` does not have, or not with the same numbers."""
+    return [name for name in first if name not in second or not _equal(first[name], second[name])]
 
 
 def _listed(names: list[str]) -> str:

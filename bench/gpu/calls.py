@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,12 @@ def run_parts(request: GpuRequest, parts: Sequence[Part], begin: float) -> list[
     """
     folder = request.store / PARTS
     results = read_results(folder)
-    _refuse_other_sizes(results.values(), request)
+    for done in results.values():
+        if (done.device, done.scale) != (request.device, request.size):
+            raise UserError(
+                f"{request.store} holds results of device={done.device} scale={done.scale:g}: "
+                "give these, or another store=FOLDER"
+            )
     seconds = 60 * request.minutes
     reserve = min(SECONDS_TO_STOP, RESERVE * seconds)
     for part in in_order(parts, {} if request.again else results):
@@ -108,16 +113,6 @@ def in_order(parts: Sequence[Part], results: Mapping[str, Result]) -> list[Part]
 def command_of(part: Part) -> str:
     """The command line of a part, for a person."""
     return shlex.join(["python", "-m", part.module, *part.words])
-
-
-def _refuse_other_sizes(results: Iterable[Result], request: GpuRequest) -> None:
-    """What is done is done for one device and one size."""
-    for result in results:
-        if (result.device, result.scale) != (request.device, request.size):
-            raise UserError(
-                f"{request.store} holds results of device={result.device} scale={result.scale:g}: "
-                "give these, or another store=FOLDER"
-            )
 
 
 def _unrun(part: Part, request: GpuRequest, outcome: Outcome, reason: str) -> Result:

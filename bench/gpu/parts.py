@@ -109,17 +109,12 @@ def _stacks(request: GpuRequest) -> list[Part]:
     smaller = [f"{key}={scaled(key, size, request.size)}" for key, size in sizes.items()]
     words = ["tasks=regbench", "preset=laptop", "together=8", "rounds=3", "timed_steps=8", *smaller]
     words.append(f"device={request.device}")
-    return [
-        Part(
-            f"stack_{model}",
-            f"Eight trainings of {model} as one",
-            0.04,
-            "bench.training_speed",
-            [*words, f"models={model}"],
-            read_stack,
-        )
-        for model in STACKED
-    ]
+    parts = []
+    for model in STACKED:
+        name, title = f"stack_{model}", f"Eight trainings of {model} as one"
+        words_of_part = [*words, f"models={model}"]
+        parts.append(Part(name, title, 0.04, "bench.training_speed", words_of_part, read_stack))
+    return parts
 
 
 def _sweeps(request: GpuRequest) -> list[Part]:
@@ -132,9 +127,8 @@ def _sweeps(request: GpuRequest) -> list[Part]:
         word("models", request.models),
     ]
     titles = {"regbench": "RegBench at one budget for all", "recall": "Recall at preset gpu"}
-    return [
-        Part(
-            name, title, ALL, "bench.gpu.sweeps", [*words, f"plan={name}"], read_whole, sweeps=True
-        )
-        for name, title in titles.items()
-    ]
+    module, parts = "bench.gpu.sweeps", []
+    for name, title in titles.items():
+        words_of_part = [*words, f"plan={name}"]
+        parts.append(Part(name, title, ALL, module, words_of_part, read_whole, sweeps=True))
+    return parts

@@ -130,16 +130,12 @@ def load_run(
     task = build_task(configuration)
     seeds = (restart.seed for restart in record.restarts if restart.kept)
     model = build_to_train(configuration, task, next(seeds, record.seed), copies=1)
-    load_weights(model, weights, path, edited=_edited(record))
+    target = str(record.config["models"].get("_target_"))
+    same_code = code_hash(target) == record.provenance.model_code
+    edited = not same_code and todays_name(record.config, record.provenance) is None
+    load_weights(model, weights, path, edited=edited)
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
-
-
-def _edited(record: RunRecord) -> bool:
-    """Whether the code of a record's model is another one today, and none that is proven equal."""
-    target = str(record.config["models"].get("_target_"))
-    same = code_hash(target) == record.provenance.model_code
-    return not same and todays_name(record.config, record.provenance) is None
 
 
 def recorded_configuration(

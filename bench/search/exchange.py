@@ -140,9 +140,12 @@ class Exchange:
         if row_of_run is not None and row_of_run.record is not None:
             return RunClaim("done", row_of_run.record)
         for row in rows.values():
-            other_driver = row.driver != self.name
-            may_make_it = row is row_of_run or study in _studies_of(connection, row.driver)
-            if other_driver and may_make_it and _is_alive(connection, row.driver):
+            if row.driver == self.name:
+                continue
+            of_driver = sql.select(_DRIVERS.c.studies).where(_DRIVERS.c.name == row.driver)
+            studies = str(connection.execute(of_driver).scalar()).splitlines()
+            may_make_it = row is row_of_run or study in studies
+            if may_make_it and _is_alive(connection, row.driver):
                 return RunClaim("held")
         self._put(connection, run, None)
         return RunClaim("owned")
@@ -176,11 +179,6 @@ class Exchange:
         folders = {path.name for path in map(Store(store).record_folder, ("trial", "control", ""))}
         if folder in folders and name.endswith(".json") and "/" not in name:
             write_atomically(store / folder / name, record.encode())
-
-
-def _studies_of(connection: sql.Connection, driver: str) -> list[str]:
-    studies = sql.select(_DRIVERS.c.studies).where(_DRIVERS.c.name == driver)
-    return str(connection.execute(studies).scalar()).splitlines()
 
 
 def _is_alive(connection: sql.Connection, driver: str | None) -> bool:

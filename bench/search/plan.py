@@ -245,11 +245,10 @@ def _entry(
 
     model_settings = {key: value for key, value in of_models.items() if is_known(key)}
     by_budget = any(key in BUDGETS for key in of_models)
-    searched = {
-        key: values
-        for key, values in space.items()
-        if is_known(key) and key not in fixed and not (by_budget and key == WIDTH)
-    }
+    searched = {}
+    for key, values in space.items():
+        if is_known(key) and key not in fixed and not (by_budget and key == WIDTH):
+            searched[key] = values
     entry = Entry(base.with_(model_settings), searched, name.startswith(GUEST))
     entry.check()
     model = name.removeprefix(GUEST)

@@ -4,7 +4,7 @@ something has to be made."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +17,27 @@ from bench.runs.obtain import find_widths, obtain_baselines, serve_or_make
 from bench.search.plan import SHORT_NAMES, some_model, warn_of_warmup
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import write_atomically
+from core.places import absolute
 from core.progress import progress
 
 Settings = dict[str, Any]  # dotted key -> value
 
 
-def refuse_settings_of_sweeps(settings: Iterable[str]) -> None:
-    """
+def make(settings: Settings) -> int:
+    """Serve or make the run that settings ask for, or the predictors of a task, and print it; the
+    exit code of the command.
+
     Raises:
-        UserError: one of them is about a sweep.
+        UserError: a setting that cannot be used, or one that is about a sweep.
     """
     for key in settings:
         if key.split(".")[0] in ("sweep", "ray", "dry_run", *SHORT_NAMES):
             raise UserError(f"'{key}' is a setting of bench.sweep; bench.train makes one run")
-
-
-def make_run(settings: Settings, output: Path | None) -> int:
-    """Serve or make a run, and print its record; the exit code of the command.
-
-    Args:
-        output: the file that takes where the record lies.
-    """
+    place = settings.pop("output", None)
+    # Before a model's package changes the working directory.
+    output = None if place is None else absolute(str(place))
+    if "predictors" in settings:
+        return _make_predictors(settings, output)
     find_widths()
     configuration = Configuration.of(with_available_text(settings))
     warn_of_warmup([configuration])
@@ -47,13 +47,12 @@ def make_run(settings: Settings, output: Path | None) -> int:
         print("nothing to do: this is one of the project's own records (committed=false makes it)")
     elif served:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
-    print_record(record, configuration.store)
-    _write_places([record], configuration.store, output)
+    _print_and_write([record], configuration.store, output)
     return OK if record.outcome == "ok" else RUN_FAILED
 
 
-def make_predictors(settings: Settings, output: Path | None) -> int:
-    """Serve or make the records of a task's predictors without training, as :func:`make_run`."""
+def _make_predictors(settings: Settings, output: Path | None) -> int:
+    """The records of a task's predictors without training."""
     if settings.pop("predictors") is not True or "models" in settings or "tasks" not in settings:
         raise UserError(
             "predictors=true is for tasks=NAME without models=: a task's predictors are no model"
@@ -61,12 +60,20 @@ def make_predictors(settings: Settings, output: Path | None) -> int:
     configuration = configuration_for_data(settings)
     with progress() as report:
         records = obtain_baselines(configuration, report)
-    for record in records:
-        print_record(record, configuration.store)
-    _write_places(records, configuration.store, output)
+    _print_and_write(records, configuration.store, output)
     if not records:
         print(f"{settings['tasks']} has no predictors without training")
     return OK
+
+
+def _print_and_write(records: Sequence[RunRecord], store: Path, output: Path | None) -> None:
+    """Answer whoever started this command by a file: what stands on the screen may be a model's
+    words."""
+    for record in records:
+        print_record(record, store)
+    if output is not None:
+        places = [str(record_path(record, store)) for record in records]
+        write_atomically(output, json.dumps(places).encode())
 
 
 def configuration_for_data(settings: Settings) -> Configuration:
@@ -74,10 +81,3 @@ def configuration_for_data(settings: Settings) -> Configuration:
     any that the task takes fills the place of one that is not named."""
     with_model = {"models": some_model(settings), **settings}
     return Configuration.of(with_available_text(with_model))
-
-
-def _write_places(records: Sequence[RunRecord], store: Path, output: Path | None) -> None:
-    """Answer whoever started this command: what stands on the screen may be a model's words."""
-    if output is not None:
-        places = [str(record_path(record, store)) for record in records]
-        write_atomically(output, json.dumps(places).encode())

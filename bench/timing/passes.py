@@ -78,10 +78,10 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     smallest, dropout = min(settings.vocabulary), settings.dropout[0]
     shape = settings.length[0], smallest, dropout
     if settings.profile:
-        measurement["profile"] = {
-            name: _profile(_TimedModel(settings, name, *shape, device).training, settings.rounds)
-            for name in names
-        }
+        profiles = measurement["profile"] = {}
+        for name in names:
+            model = _TimedModel(settings, name, *shape, device)
+            profiles[name] = _profile(model.training, settings.rounds)
     if settings.engine:
 
         def build() -> nn.Module:
@@ -348,15 +348,11 @@ def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:
             run()
     events = profiler.key_averages()
     whole = next(event.cpu_time_total for event in events if event.key == WHOLE)
-    regions = [
-        {
-            "region": event.key,
-            "calls": event.count / passes,
-            "share": event.cpu_time_total / whole,
-            "own_share": event.self_cpu_time_total / whole,
-        }
-        for event in events
-        if event.key != WHOLE and not event.key.startswith("autograd::engine")  # said twice
-    ]
-    regions.sort(key=lambda region: -region["share"])
-    return [region for region in regions if region["share"] >= SMALLEST_SHARE]
+    regions = []
+    for event in events:
+        share = event.cpu_time_total / whole
+        is_twice = event.key == WHOLE or event.key.startswith("autograd::engine")
+        if share >= SMALLEST_SHARE and not is_twice:
+            region = {"region": event.key, "calls": event.count / passes, "share": share}
+            regions.append(region | {"own_share": event.self_cpu_time_total / whole})
+    return sorted(regions, key=lambda region: -region["share"])

@@ -288,11 +288,10 @@ def _set_by_preset(configuration: Configuration, error: UserError) -> str:
     presets = groups.own_file("tasks", configuration.task).get("presets", {})
     sizes = presets.get(configuration.preset, {}).get("models", {})
     words = re.split(r"[\s,:;]+", str(error))
-    of_preset = [
-        f"models.{key}={value}"
-        for key, value in sizes.items()
-        if f"{key}={value}" in words and configuration.models.get(key) == value
-    ]
+    of_preset = []
+    for key, value in sizes.items():
+        if f"{key}={value}" in words and configuration.models.get(key) == value:
+            of_preset.append(f"models.{key}={value}")
     return f" ({' and '.join(of_preset)} is of preset {configuration.preset})" if of_preset else ""
 
 

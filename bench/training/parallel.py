@@ -70,12 +70,10 @@ def leading(
         port = meeting.getsockname()[1]
         store = _store(port, size, master_listen_fd=meeting.detach())
     context = multiprocessing.get_context("spawn")
-    others = [
-        context.Process(
-            target=_follow, args=(port, Ranks(rank, size), device.type, follow, arguments)
-        )
-        for rank in range(1, size)
-    ]
+    others = []
+    for rank in range(1, size):
+        of_follower = (port, Ranks(rank, size), device.type, follow, arguments)
+        others.append(context.Process(target=_follow, args=of_follower))
     try:
         for process in others:
             # Signals from the terminal are for the leader, which ends them when it has saved.

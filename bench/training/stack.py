@@ -77,16 +77,12 @@ def fit_together(
     """
     failures: dict[int, TrainingDiverged] = {}
     with stop_on_signal() as stop_asked:
-        modules = [
-            TrainingModule(
-                member.model.to(device).train(),
-                *(member.task, member.settings, member.seed, member.checkpoint),
-                lambda done, total: None,
-                stop_asked,
-                Ranks(),
-            ).to(device)
-            for member in members
-        ]
+        modules = []
+        for member in members:
+            model = member.model.to(device).train()
+            of_member = (member.task, member.settings, member.seed, member.checkpoint)
+            of_stack = (lambda done, total: None, stop_asked, Ranks())
+            modules.append(TrainingModule(model, *of_member, *of_stack).to(device))
         reached = defaultdict(list)
         for place, module in enumerate(modules):
             reached[module.step].append(place)
@@ -342,11 +338,10 @@ class _StackModule(LightningModule):
             loss = module.task.training_loss(module.model, batch)
             parameters = dict(module.model.named_parameters())
             alone = torch.autograd.grad(loss, [parameters[name] for name in gradients])
-            apart = sum(
-                float((g[place] - a).square().sum())
-                for g, a in zip(gradients.values(), alone, strict=True)
-            )
-            length = sum(float(a.square().sum()) for a in alone)
+            apart = length = 0.0
+            for stacked, gradient in zip(gradients.values(), alone, strict=True):
+                apart += float((stacked[place] - gradient).square().sum())
+                length += float(gradient.square().sum())
             tolerance = TOLERANCES.get(alone[0].dtype, TOLERANCE_IN_HALF_PRECISION)
             if module.settings.precision != "float32":
                 tolerance = TOLERANCE_IN_HALF_PRECISION
