@@ -120,8 +120,12 @@ class Run(ABC):
             return "failed", without_places(str(error))
         except Exception as error:
             return _failure(error, self.work)
-        lost = _without_headline(evaluations, self.task.headline.name)
-        return ("diverged", lost) if lost else ("ok", None)
+        for measured in evaluations.values():
+            # Other numbers may be there, but not the one that the measurement is ranked by.
+            causes = measured.arrays.get("diverged")
+            if causes and self.task.headline.name not in measured.metrics:
+                return "diverged", str(causes[0])
+        return "ok", None
 
 
 def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
@@ -138,15 +142,6 @@ def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
     write_atomically(work / "traceback.txt", traceback.format_exc().encode())
     where = f"work/{work.name}/traceback.txt of the store"
     return "failed", f"{type(error).__name__}: {told_message(error)} (details in {where})"
-
-
-def _without_headline(evaluations: Mapping[str, Evaluation], name: str) -> str | None:
-    """What diverged of a measurement that has other numbers, but not the one it is ranked by."""
-    for measured in evaluations.values():
-        lost = measured.arrays.get("diverged")
-        if lost and name not in measured.metrics:
-            return str(lost[0])
-    return None
 
 
 def measured_fields(

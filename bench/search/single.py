@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
@@ -14,13 +13,11 @@ from bench.records.report import print_record
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, record_path
 from bench.runs.obtain import find_widths, obtain_baselines, serve_or_make
-from bench.search.plan import SHORT_NAMES, some_model, warn_of_warmup
+from bench.search.plan import SHORT_NAMES, Settings, some_model, warn_of_warmup
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import write_atomically
 from core.places import absolute
 from core.progress import progress
-
-Settings = dict[str, Any]  # dotted key -> value
 
 
 def make(settings: Settings) -> int:

@@ -66,7 +66,10 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         cells = itertools.chain(*(_cells(row.get(kind)) for kind in passes))
         first = row[passes[0]]["time_against_first_dropout"] if passes[0] in row else None
         kept_bytes, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
-        state = row["state_bytes"]
+        state, of_rate = row["state_bytes"], ""
+        if row["flops"] is not None:
+            rate = row["flops"] / row["training"]["median_seconds"]
+            of_rate = f"{rate / measurement['product_flops_per_second']:.1%}"
         table.add_row(
             row["model"],
             f"{row['dropout']:g}",
@@ -74,7 +77,7 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
             *cells,
             f"{row['parameters']:,}",
             "" if row["flops"] is None else f"{row['flops']:.3g}",
-            _share_of_rate(row, measurement["product_flops_per_second"]),
+            of_rate,
             "" if kept_bytes is None else f"{kept_bytes / 2**20:,.1f}",
             "" if peak is None else f"{peak / 2**20:,.0f}",
             "" if state is None else f"{state / 2**10:,.1f}",
@@ -85,12 +88,6 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
 def _rows(measurement: Mapping[str, Any], vocabulary: int, length: int) -> list[dict[str, Any]]:
     wanted = (vocabulary, length)
     return [r for r in measurement["models"] if (r["vocabulary"], r["length"]) == wanted]
-
-
-def _share_of_rate(row: Mapping[str, Any], rate: float) -> str:
-    if row["flops"] is None:
-        return ""
-    return f"{row['flops'] / row['training']['median_seconds'] / rate:.1%}"
 
 
 def _cells(timed: Mapping[str, Any] | None) -> tuple[str, str]:

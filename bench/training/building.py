@@ -27,7 +27,7 @@ from bench.training.mistakes import way_on
 from bench.training.numerics import kept_settings, refuse_own_seed, settings_of_others
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import count_numbers, make_whole
-from bench.training.text_notes import prepare_with_notes
+from bench.training.text_notes import print_notes_on_text
 from core.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
 from core.files import NOT_REGULAR
 from core.progress import Report
@@ -134,7 +134,9 @@ def prepare_data(configuration: Configuration, report: Report) -> None:
     """
     note_if_offline(configuration)
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        prepare_with_notes(task_or_measurement(configuration), report)
+        task = task_or_measurement(configuration)
+        task.prepare(report)
+        print_notes_on_text(task)
 
 
 def data_hashes(configuration: Configuration) -> dict[str, str]:

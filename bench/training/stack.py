@@ -298,10 +298,6 @@ class _StackModule(LightningModule):
         """The batches were made for all members with which the loop began."""
         return [place for place, key in enumerate(self.begun) if key in self.members]
 
-    def _generators(self) -> list[torch.Generator]:
-        device = self.places.device
-        return [torch.Generator(device).manual_seed(m.draw_seed()) for m in self.going]
-
     def _losses(self, batches: tuple[Batch, ...]) -> Tensor:
         """(members,)"""
         loss = self.loss[0]
@@ -319,7 +315,8 @@ class _StackModule(LightningModule):
 
             return vmap(on_one_batch, randomness="same")(self.parameters_of_all, self.places)
         stacked = _stacked(batches)
-        generators = self._generators()
+        device = self.places.device
+        generators = [torch.Generator(device).manual_seed(m.draw_seed()) for m in self.going]
 
         def on_own_batch(of_one: dict[str, Tensor], place: Tensor, parts: Any) -> Tensor:
             batch = Batch(parts[0], parts[1], batches[0].tokens, parts[2])
