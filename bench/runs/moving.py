@@ -69,12 +69,10 @@ def _made_by(root: Path, records: Iterable[RunRecord]) -> list[tuple[str, str, C
 
 
 def _outcome(task: str, model: str, commit: str, old: Code, moves: Moves) -> Outcome:
-    todays_targets = {target: moves.today(target) for target in (old.task, old.model)}
-    new_task, new_model = todays_targets[old.task], todays_targets[old.model]
+    targets = {target: moves.today(target) for target in (old.task, old.model)}
+    new_task, new_model = targets[old.task], targets[old.model]
     if new_task is None or new_model is None:
-        return moves.why_not(
-            next(target for target in todays_targets if todays_targets[target] is None)
-        )
+        return moves.why_not(next(target for target in targets if targets[target] is None))
     hashes = {"task_code": code_hash(new_task), "model_code": code_hash(new_model)}
     new = Code(task=new_task, model=new_model, **hashes)
     if new == old:

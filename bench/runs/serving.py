@@ -225,18 +225,15 @@ def known_data(configuration: Configuration) -> Hashes | None:
         pattern = f"{configuration.task}-*-{configuration.preset}-*.json"
         for folder in places:
             statements = _statements(folder, pattern, when_changed(folder)).get(_text(settings), ())
-            data = _agreed(
-                [statement for statement in statements if statement.lock == lock], settings
-            )
+            data = _agreed([s for s in statements if s.lock == lock], settings)
             if data is not None:
                 _data_by_settings[key] = data
                 break
     return _data_by_settings.get(key)
 
 
-_data_by_settings: dict[
-    str, Hashes
-] = {}  # of settings, code and libraries: what this process has read
+# By settings, code and libraries: what this process has read.
+_data_by_settings: dict[str, Hashes] = {}
 
 
 @dataclass(frozen=True)
@@ -277,16 +274,10 @@ def _statements(folder: Path, pattern: str, _changed: int) -> dict[str, list[_Da
     for path in sorted(folder.glob(pattern)):
         with suppress(UserError, ValueError, KeyError, TypeError, AttributeError):
             content = from_json(RECORD.bytes_of(path))
-            config, provenance_fields = content["config"], content["provenance"]
+            config, origin = content["config"], content["provenance"]
             classes = str(config.get("models", {}).get("_target_"))
-            code = (
-                str(provenance_fields["task_code"]),
-                str(provenance_fields["model_code"]),
-                classes,
-            )
-            statement = _DataStatement(
-                path, provenance_fields["data"], code, provenance_fields["library_lock"]
-            )
+            code = (str(origin["task_code"]), str(origin["model_code"]), classes)
+            statement = _DataStatement(path, origin["data"], code, origin["library_lock"])
             by_settings[_text(config["tasks"])].append(statement)
     return by_settings
 

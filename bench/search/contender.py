@@ -325,9 +325,8 @@ class Contender:
         if setting is None:
             self._keep_failure()
             return
-        study = (
-            None if self.committed else self.study.describe(self.over_seeds)
-        )  # of trials made here
+        # Of trials made here; a committed search stands in its own record.
+        study = None if self.committed else self.study.describe(self.over_seeds)
         best = self.entry.at(setting)
         names: set[str] = set()
         for run in best.of_each_data_seed():
