@@ -30,6 +30,7 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 300.0  # seconds
+HOUSES = {"core", "models", "tasks", "bench", "reproduce", "leaderboards"}
 # What a training and a search import, and no module that is itself a command.
 IMPORTED = (
     "bench.training.trainer",
@@ -45,7 +46,9 @@ class Started:
     """A command that was started: what tests use of ``subprocess.Popen``. What it prints goes to
     files, so that nobody needs to read while it runs."""
 
-    def __init__(self, words: tuple[str, ...], status: Connection, streams: Sequence[IO[str]]) -> None:
+    def __init__(
+        self, words: tuple[str, ...], status: Connection, streams: Sequence[IO[str]]
+    ) -> None:
         self.args = words
         self.pid: int = status.recv()
         self.returncode: int | None = None
@@ -196,6 +199,10 @@ def _become(words: list[str], folder: str, environment: dict[str, str], path: li
     os.environ.update(environment)
     sys.path[:] = [folder, *environment["PYTHONPATH"].split(os.pathsep), *path]
     importlib.invalidate_caches()
+    if str(ROOT) not in sys.path:  # the command of another checkout
+        for name in [name for name in sys.modules if name.partition(".")[0] in HOUSES]:
+            del sys.modules[name]
+    tempfile.tempdir = None  # by TMPDIR of this environment
     process.ORIGINAL_DIR = folder  # type: ignore[attr-defined]  # of multiprocessing's children
     sys.argv, sys.orig_argv = [words[0], *words[2:]], [sys.executable, *words]
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
