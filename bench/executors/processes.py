@@ -65,7 +65,8 @@ class _Worker:
 
 
 # What a run imports: seconds of each worker's time, if it were not forked from a process that has.
-IMPORTED_ONCE = ("lightning.pytorch", "bench.runs.fresh", "bench.search.jobs")
+# Lightning comes with the first: imported by itself, it brings libraries that no run needs.
+IMPORTED_ONCE = ("bench.training.trainer", "bench.runs.fresh", "bench.search.jobs")
 
 
 class Pool:

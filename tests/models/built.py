@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,6 +20,7 @@ import models
 from bench.config.card_attributes import card_of_class
 from bench.config.external import load_class
 from bench.config.source_files import use_named
+from bench.config.yaml_files import read_yaml
 from bench.training.seeding import seed_generators
 from core.errors import UserError
 from models.specification import SequenceSpecification
@@ -58,9 +58,8 @@ def configuration(name: str) -> dict[str, Any]:
                 "that gives the value"
             )
         return {"_target_": name, "card": card} | defaults
-    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
-    assert isinstance(loaded, dict)
-    return {str(key): value for key, value in loaded.items()}
+    content: dict[str, Any] = read_yaml(FOLDER / f"{name}.yaml")
+    return content
 
 
 def hyperparameters(name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -19,7 +20,7 @@ from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
 from core.database import engine_of
 from core.errors import RUN_FAILED, USAGE, UserError
-from tests.conftest import told_by_a_process
+from tests import commands
 from tests.servers import PostgreSQL, postgresql_server
 
 pytestmark = pytest.mark.processes
@@ -52,9 +53,16 @@ print(json.dumps([driver.exitcode for driver in drivers]))
 """
 
 
+def three_drivers(address: str, folder: Path) -> list[int]:
+    done = commands.run("-c", THREE_DRIVERS, address, str(folder))
+    assert done.returncode == 0, done.stderr
+    exit_codes: list[int] = json.loads(done.stdout)
+    return exit_codes
+
+
 def test_three_drivers_share_a_fresh_sqlite_file(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/studies.db"
-    assert told_by_a_process(THREE_DRIVERS, address, str(tmp_path)) == [0, 0, 0]
+    assert three_drivers(address, tmp_path) == [0, 0, 0]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +74,7 @@ def server() -> Iterator[PostgreSQL]:
 def test_three_drivers_share_a_fresh_postgresql_database(
     tmp_path: Path, server: PostgreSQL
 ) -> None:
-    assert told_by_a_process(THREE_DRIVERS, server.address, str(tmp_path)) == [0, 0, 0]
+    assert three_drivers(server.address, tmp_path) == [0, 0, 0]
 
 
 def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
@@ -179,7 +187,7 @@ def test_a_study_gives_each_trial_to_one_driver_and_survives_a_restart_of_its_se
 
     monkeypatch.setattr("core.database._noted_at", [])  # of a loss in another test
     server.stop()
-    threading.Timer(2.0, server.start).start()
+    threading.Timer(1.0, server.start).start()
     for study, trial in zip((a, b), trials[:2], strict=True):
         study.tell(trial, record(0.5))
     assert a.finished() == b.finished() == 2
