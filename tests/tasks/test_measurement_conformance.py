@@ -35,7 +35,12 @@ def first_model(name: str) -> str:
 
 
 SMALLER = {  # than the smoke preset, which takes seconds
-    "training_dynamics": ["tasks.margin_steps=200", "tasks.horizon=200", "tasks.lrs=[1.0]"],
+    "training_dynamics": [
+        "tasks.margin_steps=200",
+        "tasks.horizon=200",
+        "tasks.lrs=[1.0]",
+        "tasks.overlaps=[0.0]",
+    ],
     "memory_in_the_loop": ["tasks.training_steps=40"],
 }
 
