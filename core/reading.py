@@ -191,10 +191,9 @@ def _walked(tree: Any) -> tuple[str, int]:
 
 
 def _are_plain_numbers(values: list[Any]) -> bool:
-    """Whether all are floats within bounds. NaN, neither smallest nor largest, is in the sum."""
-    if {*map(type, values)} != {float} or not math.isfinite(sum(values)):
-        return False
-    return bool(min(values) >= -LARGEST_NUMBER and max(values) <= LARGEST_NUMBER)
+    """Whether all are floats within bounds, which one pass tells: the root of the sum of their
+    squares is no smaller than any of them, and NaN with one that is."""
+    return {*map(type, values)} == {float} and math.hypot(*values) <= LARGEST_NUMBER
 
 
 def _twice(content: bytes) -> str | None:
