@@ -96,11 +96,10 @@ def distance(one: nn.Module, other: nn.Module) -> float:
 def test_stacked_trainings_are_those_alone_and_one_diverges_alone(
     name: str, tmp_path: Path
 ) -> None:
-    steps = LONG if name == "memory_mosaic" else STEPS
-    expected = members(name, tmp_path / "alone", steps=steps)
+    expected = members(name, tmp_path / "alone")
     with pytest.raises(Diverged) as diverged:
         alone(expected[2])
-    stacked = members(name, tmp_path / "stacked", steps=steps)
+    stacked = members(name, tmp_path / "stacked")
     failures = fit_together(stacked, CPU)
     assert list(failures) == [2]
     assert str(failures[2]) == str(diverged.value)
@@ -108,7 +107,7 @@ def test_stacked_trainings_are_those_alone_and_one_diverges_alone(
     for one, other in zip(stacked[:2], expected, strict=False):
         report, plain = alone(one), alone(other)
         assert (report.together, plain.together) == (3, 1)
-        assert report.steps == plain.steps == steps
+        assert report.steps == plain.steps == STEPS
         assert report.loss_steps == plain.loss_steps
         assert report.losses == pytest.approx(plain.losses, rel=1e-9)
         assert report.validation_losses == pytest.approx(plain.validation_losses, rel=1e-9)
