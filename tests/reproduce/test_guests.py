@@ -42,7 +42,7 @@ class MyModel(nn.Module):
 '''
 GUEST = "models=+a_package.MyModel"
 SHORT = ["training.steps=2", "seeds=1", "n_trials=1", "tasks.validation_size=8"]
-SHORT += ["tasks.test_size=8", "device=cpu"]
+SHORT += ["tasks.test_size=8", "training.batch_size=2", "device=cpu"]
 
 
 @pytest.fixture
