@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -269,6 +269,14 @@ RECORD = Kind(
 )
 
 
+class RecordFile(NamedTuple):
+    """A record, the hash of its content, and the bytes of the file that it was read from."""
+
+    record: RunRecord
+    content_sha256: str
+    content: bytes
+
+
 def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     """Read and check one record.
 
@@ -279,6 +287,11 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
     """
+    return read_file(path, any_name=any_name).record
+
+
+def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
+    """As :func:`read_record`, with what else is known of the file."""
     text = RECORD.bytes_of(path)
     content = RECORD.tree(path, text)
     if not isinstance(content, dict):
@@ -298,7 +311,7 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
         raise RECORD.refused(path, was)
     if record.run_id != path.stem and not any_name:
         raise RECORD.refused(path, f"has not the name of its record, '{record.run_id}.json'")
-    return record
+    return RecordFile(record, str(claimed), text)
 
 
 def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:
