@@ -30,6 +30,7 @@ SETTINGS = {
     "tasks.thresholds": [0.99],
     "tasks.classes": CLASSES,
 }
+AT_SMOKE = {"smoke": {"models.steps": 64}}
 # An eighth past m d, where the published search ends, and less patience than it has.
 PERCEPTRONS = [
     OverSeeds(
@@ -41,7 +42,7 @@ PERCEPTRONS = [
             "models.expansion": ratio,
             "models.patience": 8,
         },
-        presets=["laptop", "gpu", "paper"],
+        AT_SMOKE,
         seeds=SEEDS,
     )
     for ratio in RATIOS
@@ -51,7 +52,7 @@ FACTORS = [
         TASK,
         [LOW_RANK],
         {**SETTINGS, "tasks.largest": 1.0, "models.rank": rank, "models.patience": 16},
-        presets=["laptop", "gpu", "paper"],
+        AT_SMOKE,
         seeds=SEEDS,
     )
     for rank in RANKS
