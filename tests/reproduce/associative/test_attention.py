@@ -11,6 +11,7 @@ from bench.records.schema import Curve, RunRecord
 from reproduce.bigram import attention_scores, bigram
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.factual_recall import attention_alone, factual_recall
+from reproduce.gradient_descent import optimisation, transformer_descent
 from tests.reproduce.associative.constructed import measured, planned, verdicts
 from tests.reproduce.drawing.rendering import rendered
 
@@ -90,3 +91,39 @@ def test_the_figure_of_both_layers_has_none_of_these_runs() -> None:
     records = recalls(lambda answers, subjects: 8.0)
     assert factual_recall.EXPERIMENT.select(records) == []
     assert len(attention_alone.EXPERIMENT.select(records)) == len(records)
+
+
+def descents(rising: int, sooner: int, too_large: int, role: str = "single") -> list[RunRecord]:
+    """The loss rises more often with larger steps, or not; steps to know with 100 and with 200."""
+    records = []
+    for run in planned(transformer_descent.EXPERIMENT):
+        metrics, curves = {"accuracy": 0.4}, {}
+        steps = 1 if role == "control" else 50
+        for trained, lrs in (("output_2", (20, 50, 100, 200)), ("all", (2, 5, 10, 20))):
+            for place, lr in enumerate(lrs):
+                often = 25 + 4 * place * rising + run.seed % 3
+                known = {20: 20, 50: 12, 100: sooner, 200: too_large}.get(lr, 20) + run.seed % 2
+                margins = [2.0 * (step >= known) for step in range(steps + 1)]
+                x = [float(step) for step in range(steps + 1)]
+                metrics[f"increases/{trained},lr={lr}"] = float(min(often, steps))
+                curves[f"memory_margin/{trained},lr={lr}"] = Curve(x=x, y=margins)
+                curves[f"loss/{trained},lr={lr}"] = Curve(x=x, y=[1.0] * len(x))
+        twin = run.with_({"tasks.steps": 1}) if role == "control" else run
+        record = measured(twin, metrics, curves=curves)
+        records.append(record.model_copy(update={"role": role}))
+    return records
+
+
+def test_steps_that_oscillate_and_know_sooner() -> None:
+    experiment, untrained = transformer_descent.EXPERIMENT, descents(1, 5, 60, "control")
+
+    def judged(runs: list[RunRecord]) -> list[str]:
+        records = [*experiment.select(runs), *untrained]
+        return [claim.judge(records).finding.verdict for claim in experiment.claims]
+
+    assert judged(descents(1, 5, 60)) == [REPRODUCED] * 2
+    assert judged(descents(-1, 30, 60)) == [CONTRADICTED] * 2
+    # Where every larger step is sooner, nothing is said of steps that oscillate.
+    assert judged(descents(1, 5, 4))[1] == UNDECIDED
+    assert rendered(experiment.draw(experiment.select(descents(1, 5, 60))))
+    assert optimisation.EXPERIMENT.select(descents(1, 5, 60)) == []
