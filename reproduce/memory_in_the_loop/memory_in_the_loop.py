@@ -16,6 +16,10 @@ README = 'README "Titans: Learning to memorise at test time" (github.com/suyash1
 TASK = "memory_in_the_loop"
 MODELS = ("kernel", "outer_product", "ridge", "delta_rule")
 FIRST = 1  # seed of the runs, and of what the language model is trained with
+# Four times those of the task. After 300 steps one of three language models answered every note
+# with "I don't know", and another used every note, whatever its confidence.
+STEPS = 1200
+SEEDS = {"smoke": 1, "laptop": 4, "gpu": 4, "paper": 4}
 CONDITIONS = {
     0: ("before", "accuracy_before"),
     1: ("after", "accuracy_after"),
@@ -31,10 +35,11 @@ USE = {
 
 
 def answered_locally(record: RunRecord) -> bool:
-    """Whether the small language model answered, not a server; seed 0 was run before there was a
-    claim."""
+    """Whether the small language model answered, not a server, once it was trained long enough;
+    seed 0 was run before there was a claim."""
     tasks = record.config["tasks"]
-    return tasks["answerer"] == "local" and tasks["data_seed"] >= FIRST
+    local = tasks["answerer"] == "local" and tasks["data_seed"] >= FIRST
+    return local and int(tasks["training_steps"]) >= STEPS
 
 
 def of(model: str) -> Runs:
@@ -79,7 +84,7 @@ CLAIMS = (
     Claim(
         "answers come from the memory",
         "Asked before a sequence is memorised, the language model does not know its last number; "
-        "with what the memory recalls in its prompt it does.",
+        "with what the memory recalls in its prompt it does, after 1,200 steps of its training.",
         after("accuracy_after"),
         source=f"{README}, initial tests: the script queries the LLM twice",
         control=Control("notes on sequences that were never written", after("accuracy_unseen")),
@@ -87,7 +92,7 @@ CLAIMS = (
     Claim(
         "a shown confidence lowers the use of wrong notes",
         "With a confidence beside what the memory recalls, the language model can decide how much "
-        "to weigh it: it uses far fewer of the wrong notes.",
+        "to weigh it: after 1,200 steps of its training it uses far fewer of the wrong notes.",
         lowered("unseen"),
         source=f"{README}, next steps: some kind of confidence score",
         control=Control("right notes", lowered("seen")),
@@ -98,7 +103,16 @@ EXPERIMENT = Experiment(
     TITLE,
     f"{README}, initial tests and next steps",
     CLAIMS,
-    runs=[OverSeeds(TASK, MODELS, seeds=3, first_seed=FIRST, own_data=True)],
+    runs=[
+        OverSeeds(
+            TASK,
+            MODELS,
+            {"tasks.training_steps": STEPS},
+            seeds=SEEDS,
+            first_seed=FIRST,
+            own_data=True,
+        )
+    ],
     records=ALL,
     panels=[
         [
