@@ -45,7 +45,7 @@ def recall(model: str, load: str, noise: float) -> Drawn:
     text = f"recall of {label(model)} with {where}, σ = {noise:g}"
 
     def draw(records: Records) -> Sample:
-        values = pooled(of(model).finished(records), f"recall/{load}/σ={noise:g}")
+        values = pooled(of(model).finished(records), f"recall/{load}/noise={noise:g}")
         return sample(text, values, SHARE)
 
     return Drawn(text, draw)
@@ -116,7 +116,7 @@ def _by_noise(records: Records, load: str, noises: list[float]) -> list[Trace]:
     traces = []
     for model in MEMORIES:
         runs = of(model).finished(records)
-        columns = {noise: pooled(runs, f"recall/{load}/σ={noise:g}") for noise in noises}
+        columns = {noise: pooled(runs, f"recall/{load}/noise={noise:g}") for noise in noises}
         if runs:
             trace = over_draws(label(model), columns, summarise, colour=model)
             traces.append(replace(trace, seeds={}))  # a hundred trials

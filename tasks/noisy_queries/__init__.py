@@ -93,9 +93,9 @@ class NoisyQueries(Measurement):
     def measure(
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
-        """``recall/pairs/σ=…`` at N pairs and ``recall/held/σ=…`` at as many as each trial holds,
-        as metrics and by trial in the arrays of these names; ``held``, how many these are, and
-        ``filled``, whether a number that it does not hold was found."""
+        """``recall/pairs/noise=…`` at N pairs and ``recall/held/noise=…`` at as many as each
+        trial holds, as metrics and by trial in the arrays of these names; ``held``, how many these
+        are, and ``filled``, whether a number that it does not hold was found."""
         keys, values, directions = (x.to(device) for x in self._draw(split, seed, self.trials))
 
         def recalled(trials: Sequence[int], count: int, noise: float) -> list[float]:
@@ -127,9 +127,9 @@ class NoisyQueries(Measurement):
                     # A memory that holds no pair recalls none.
                     own.append(recalled([trial], bracket.low, noise)[0] if bracket.low else 0.0)
                 for name, shares in (("pairs", same), ("held", own)):
-                    evaluation.arrays[f"recall/{name}/σ={noise:g}"] = shares
-                    evaluation.metrics[f"recall/{name}/σ={noise:g}"] = sum(shares) / self.trials
-        evaluation.metrics["recall"] = evaluation.metrics[f"recall/held/σ={self.noises[-1]:g}"]
+                    evaluation.arrays[f"recall/{name}/noise={noise:g}"] = shares
+                    evaluation.metrics[f"recall/{name}/noise={noise:g}"] = sum(shares) / self.trials
+        evaluation.metrics["recall"] = evaluation.metrics[f"recall/held/noise={self.noises[-1]:g}"]
         report("measured", 1, 1)
         return evaluation
 

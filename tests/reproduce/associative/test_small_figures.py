@@ -65,7 +65,7 @@ def noise(held: dict[str, float], same: dict[str, float]) -> list[RunRecord]:
         for load, levels in (("held", held), ("pairs", same)):
             for sigma in run.resolved()["tasks"]["noises"]:
                 level = levels.get(run.model, 0.5) + scatter
-                arrays[f"recall/{load}/σ={sigma:g}"] = level.tolist()
+                arrays[f"recall/{load}/noise={sigma:g}"] = level.tolist()
         records.append(measured(run, {"recall": 0.5}, arrays))
     return records
 

@@ -25,17 +25,17 @@ def test_recall_is_that_of_scores_written_out() -> None:
                 queries = u + noise * directions[trial, draw, :7]
                 scores = queries @ (u.T @ v) @ v.T
                 right += (scores.argmax(1) == np.arange(7)).sum()
-            share = found.arrays[f"recall/pairs/σ={noise:g}"][trial]
+            share = found.arrays[f"recall/pairs/noise={noise:g}"][trial]
             assert share == pytest.approx(right / (7 * DRAWS))
 
 
 def test_a_memory_holds_as_many_as_it_recalls() -> None:
     task = NoisyQueries(width=4, trials=4, largest=4.0, noises=[0.5, 1.0])
     found = task.measure(lambda *sizes, seed=0: NearestNeighbour(*sizes), "test", 0, "cpu", silent)
-    recalls = found.arrays["recall/held/σ=0.5"]
+    recalls = found.arrays["recall/held/noise=0.5"]
     assert min(found.arrays["held"]) > 0
     assert min(recalls) >= 0.9
-    assert found.metrics["recall"] == found.metrics["recall/held/σ=1"]
+    assert found.metrics["recall"] == found.metrics["recall/held/noise=1"]
 
 
 @pytest.mark.parametrize(
