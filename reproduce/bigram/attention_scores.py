@@ -59,16 +59,16 @@ def mostly(metric: str, kind: str) -> Rule:
 def _claims(kind: str) -> list[Claim]:
     return [
         Claim(
-            f"layer 2 looks after the trigger, {kind} triggers",
-            "Once it is trained, the second layer looks most at the token that followed the same "
-            f"trigger before, with {kind} triggers.",
-            mostly("second_layer_after_trigger", kind),
-        ),
-        Claim(
             f"layer 1 looks at the token before, {kind} triggers",
             "Once it is trained, the first layer looks most at the token before: after a trigger, "
             f"at the trigger, with {kind} triggers.",
             mostly("first_layer_on_previous", kind),
+        ),
+        Claim(
+            f"layer 2 looks after the trigger, {kind} triggers",
+            "Once it is trained, the second layer looks most at the token that followed the same "
+            f"trigger before, with {kind} triggers.",
+            mostly("second_layer_after_trigger", kind),
         ),
     ]
 

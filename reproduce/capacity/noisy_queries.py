@@ -60,17 +60,6 @@ def worse(table: str, load: str) -> Rule:
 
 
 CLAIMS = (
-    *(
-        Claim(
-            f"more sensitive at its capacity, {label(table)}",
-            f"Filled with as many associations as it holds with little noise, {words} recalls less "
-            "than a sum of outer products does once there is more noise.",
-            worse(table, HELD),
-            source=f"{SLIDES}; each memory with a number of its own",
-            control=Control("the same number of associations for both", worse(table, SAME)),
-        )
-        for table, words in TABLES.items()
-    ),
     Claim(
         "more sensitive with as many associations",
         "With the same number of associations as well, tables recall less of them than a sum of "
@@ -81,6 +70,17 @@ CLAIMS = (
             "the sum itself in their place",
             above(recall(SUM, SAME, NOISE), recall(SUM, SAME, NOISE), MORE),
         ),
+    ),
+    *(
+        Claim(
+            f"more sensitive at its capacity, {label(table)}",
+            f"Filled with as many associations as it holds with little noise, {words} recalls less "
+            "than a sum of outer products does once there is more noise.",
+            worse(table, HELD),
+            source=f"{SLIDES}; each memory with a number of its own",
+            control=Control("the same number of associations for both", worse(table, SAME)),
+        )
+        for table, words in TABLES.items()
     ),
 )
 

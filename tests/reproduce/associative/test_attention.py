@@ -41,7 +41,7 @@ def test_both_layers_are_judged_beside_the_untrained_model() -> None:
         return [claim.judge(records).finding.verdict for claim in experiment.claims]
 
     assert judged(heads(0.97, 0.96)) == [REPRODUCED] * 4
-    assert judged(heads(0.6, 0.96)) == [REPRODUCED, CONTRADICTED] * 2
+    assert judged(heads(0.6, 0.96)) == [CONTRADICTED, REPRODUCED] * 2
     assert rendered(experiment.draw(experiment.select(heads(0.97, 0.96))))
     assert bigram.EXPERIMENT.select(heads(0.97, 0.96)) == []
 
