@@ -12,7 +12,6 @@ from html import escape, unescape
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.config.files import group_file
 from leaderboards.app import PAGES
@@ -24,6 +23,7 @@ from leaderboards.views.overview import overview
 from leaderboards.views.sentences import summary
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
+from tests.leaderboards.app_test import AppTest
 from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import samples
 
