@@ -89,13 +89,6 @@ NARROWEST, WIDEST = RATIOS[0] * WIDTH, RATIOS[-1] * WIDTH
 
 CLAIMS = (
     Claim(
-        "perceptrons of any width",
-        "A perceptron of any width m stores N ~ m d associations: from m = d/2 to m = 4 d.",
-        BY_LAYER.between(*ONE),
-        source=f"{SLIDES}, Capacity ≈ number of parameters, non-linear MLP: for any width m",
-        control=Control("two trained factors of rank m", BY_RANK.between(*ONE)),
-    ),
-    Claim(
         "half as wide, 32 classes",
         "With m = d/2 a perceptron stores an association for nearly each entry of a layer.",
         BY_LAYER.within(
@@ -104,6 +97,13 @@ CLAIMS = (
             0.85,
         ),
         source=CLASSES_OF,
+    ),
+    Claim(
+        "perceptrons of any width",
+        "A perceptron of any width m stores N ~ m d associations: from m = d/2 to m = 4 d.",
+        BY_LAYER.between(*ONE),
+        source=f"{SLIDES}, Capacity ≈ number of parameters, non-linear MLP: for any width m",
+        control=Control("two trained factors of rank m", BY_RANK.between(*ONE)),
     ),
     Claim(
         "four times as wide, 32 classes",
