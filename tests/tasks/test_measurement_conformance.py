@@ -34,8 +34,20 @@ def first_model(name: str) -> str:
     return str(listed[0])
 
 
+SMALLER = {  # than the smoke preset, which takes seconds
+    "training_dynamics": [
+        "tasks.margin_steps=200",
+        "tasks.horizon=200",
+        "tasks.lrs=[1.0]",
+        "tasks.overlaps=[0.0]",
+    ],
+    "memory_in_the_loop": ["tasks.training_steps=40"],
+}
+
+
 def measured(name: str, model: str, seed: int = 0) -> Evaluation:
-    configuration = compose([f"tasks={name}", f"models={model}", "preset=smoke", "device=cpu"])
+    words = [f"tasks={name}", f"models={model}", "preset=smoke", "device=cpu"]
+    configuration = compose([*words, *SMALLER.get(name, [])])
     measurement = build_measurement(configuration)
     build = model_builder(configuration, torch.device("cpu"))
     return measurement.measure(build, "validation", seed, "cpu", silent)
