@@ -7,16 +7,17 @@ length and between its multiples, which is 1 in all of them where the word has n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import fmean
+from typing import Any
 
 from bench.records.schema import Curve, RunRecord
 from core.statistics import SHARE, mean_interval
 from reproduce.claims.grammar import Number, Records, Runs, setting
 from reproduce.drawing import tables
-from reproduce.drawing.plots import Plot, Rows, Traces, curves
+from reproduce.drawing.plots import Plot, Rows, Traces
 from reproduce.drawing.traces import curve_over_seeds, summary
 from reproduce.plotting.panels import Axis, Remark, Trace
 
@@ -61,18 +62,26 @@ def share_by_length(record: RunRecord) -> Curve:
     return Curve(x=list(shares), y=list(shares.values()))
 
 
-def by_length(rows: Sequence[Runs]) -> Traces:
-    """The share of whole words of each row against the length of the words."""
+def curves_of(rows: Sequence[Runs], curve: str | Callable[[RunRecord], Curve]) -> Traces:
+    """A curve of each row; of several rows of one model, all but the first have a line of their
+    own."""
 
     def traces(records: Records) -> list[Trace]:
         drawn = []
-        for row in rows:
-            colour = row.model if isinstance(row.model, str) else ""
-            runs = row.of(records)
-            drawn.append(curve_over_seeds(row.label, runs, share_by_length, colour=colour))
+        for row, look in zip(rows, looks(rows), strict=True):
+            drawn.append(curve_over_seeds(row.label, row.of(records), curve, **look))
         return drawn
 
     return traces
+
+
+def looks(rows: Sequence[Runs]) -> list[dict[str, Any]]:
+    """Colour and line of each row."""
+    drawn: list[dict[str, Any]] = []
+    for row in rows:
+        look = {"colour": row.model}
+        drawn.append({**look, "line": "dashdot"} if look in drawn else look)
+    return drawn
 
 
 def by_rate(rows: Sequence[Runs]) -> Traces:
@@ -81,15 +90,14 @@ def by_rate(rows: Sequence[Runs]) -> Traces:
 
     def traces(records: Records) -> list[Trace]:
         drawn = []
-        for row in rows:
+        for row, look in zip(rows, looks(rows), strict=True):
             scores: dict[float, float | None] = {}
             for record in row.of(records):
                 for trial in record.study.trials if record.study else ():
                     scores[float(trial.parameters["training.lr"])] = trial.score
             rates = sorted(scores)
-            colour = row.model if isinstance(row.model, str) else ""
             accuracies = [scores[rate] for rate in rates]
-            drawn.append(Trace(row.label, rates, accuracies, mark="both", colour=colour))
+            drawn.append(Trace(row.label, rates, accuracies, mark="both", **look))
         return drawn
 
     return traces
@@ -108,10 +116,15 @@ def panels(rows: Sequence[Runs], guesses: Mapping[str, float]) -> Rows:
                 "letters whose state is right",
                 Axis("letter"),
                 share,
-                [curves("accuracy_by_position", rows)],
+                [curves_of(rows, "accuracy_by_position")],
                 [Remark(name, y=accuracy) for name, accuracy in guesses.items()],
             ),
-            Plot("words without a mistake", Axis("letters of the word"), share, [by_length(rows)]),
+            Plot(
+                "words without a mistake",
+                Axis("letters of the word"),
+                share,
+                [curves_of(rows, share_by_length)],
+            ),
             Plot(
                 "letters beyond training, by rate",
                 Axis("learning rate", scale="log"),
