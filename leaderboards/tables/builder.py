@@ -28,7 +28,7 @@ from leaderboards.tables.index import Index, files_in
 from leaderboards.tables.lines import Board, ClaimLine, Row
 from leaderboards.tables.open_board import OpenBoard
 from leaderboards.tables.sources import (
-    Folder,
+    RecordFolder,
     Sources,
     hash_of_code,
     hashes_by_task,
@@ -51,7 +51,7 @@ from leaderboards.tables.summaries import (
     summary_of,
 )
 from leaderboards.tables.task_tables import PreviousTables, tables_of_task
-from leaderboards.tables.verdicts import VerdictFile, claim_lines, read_verdicts
+from leaderboards.tables.verdicts import FigureVerdicts, claim_lines, read_verdicts
 from reproduce.published.numbers import PublishedFile, read_published
 
 # Notes of an index: the board that it belongs to, what its verdicts were read from, all published
@@ -73,7 +73,7 @@ class Inputs:
             made of the same files; None where all is to be made.
     """
 
-    folders: Sequence[Folder]
+    folders: Sequence[RecordFolder]
     published: Path
     verdicts: Sequence[Path] = ()
     verifications: Sequence[Path] = (FOLDER,)
@@ -179,7 +179,7 @@ def _build(
 def build_board(
     records: Iterable[RunRecord],
     published_files: Sequence[PublishedFile] = (),
-    verdicts: Sequence[VerdictFile] = (),
+    verdicts: Sequence[FigureVerdicts] = (),
     report: Report = silent,
     own: Iterable[RunRecord] = (),
     submitted: Iterable[RunRecord] = (),

@@ -266,7 +266,9 @@ def share_of(what: Quantity, at_least: float, certain: float = 0.5) -> Rule:
 
 
 def each(
-    rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]], text: str = "", **numbers: float
+    rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]],
+    text: str = "",
+    **numbers: float,
 ) -> Rule:
     """Every rule holds; contradicted at a level that is corrected for their number.
 

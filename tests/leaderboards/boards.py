@@ -20,8 +20,8 @@ from leaderboards.tables.folder import (
     KINDS,
     LIST,
     MANIFEST,
-    Manifest,
-    Part,
+    BoardFile,
+    BoardManifest,
     Staged,
     packed,
     table_of,
@@ -36,8 +36,8 @@ def listed_again(board: Path) -> Path:
         path = board / f"{name}.parquet"
         if path.is_file():
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            parts[name] = Part(sha256=digest, lines=part.lines)
-    write_atomically(board / MANIFEST, Manifest.of(parts).model_dump_json().encode())
+            parts[name] = BoardFile(sha256=digest, lines=part.lines)
+    write_atomically(board / MANIFEST, BoardManifest.of(parts).model_dump_json().encode())
     return board
 
 
