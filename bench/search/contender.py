@@ -377,8 +377,7 @@ class Contender:
         )
 
     def _supersede(self, identities: Collection[str]) -> None:
-        """Take the final records of this study out of the way that are of another setting; as
-        trials they stay, for whoever chooses again."""
+        """Make trials of the study's final records of other settings, for a later choice."""
         c = self.configuration
         for path in sorted(self.store.records.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
             record = read_record(path)

@@ -14,9 +14,8 @@ apart. Example::
     )
     Claim(..., above(ACCURACY.of(TWO), ACCURACY.of(ONE), by=0.3))
 
-``within``, ``difference``, ``above``, ``each`` and ``share_of`` make conditions; ``once`` asks only
-where something is ready, and says which preset asks; ``told`` adds to the evidence; :class:`Rule`
-is for a test that no word here can say.
+``within``, ``difference``, ``above``, ``each`` and ``share_of`` make conditions; ``once`` asks where
+something is ready; ``told`` adds to the evidence; :class:`Rule` is for all other tests.
 """
 
 from __future__ import annotations
@@ -78,11 +77,11 @@ class Runs:
                 return False
         elif self.model and record.model not in self.model:
             return False
-        if self.task and record.task != self.task:
+        if self.task not in ("", record.task):
             return False
-        if (record.role == "baseline") != bool(self.baseline):
+        if self.baseline and (record.role != "baseline" or record.label != self.baseline):
             return False
-        if self.baseline and record.label != self.baseline:
+        if record.role == "baseline" and not self.baseline:
             return False
         for key, value in self.settings.items():
             if setting(record, key) != value:
@@ -266,9 +265,7 @@ def share_of(what: Quantity, at_least: float, certain: float = 0.5) -> Rule:
 
 
 def each(
-    rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]],
-    text: str = "",
-    **numbers: float,
+    rules: Iterable[Rule] | Callable[[Records], Iterable[Rule]], text: str = "", **numbers: float
 ) -> Rule:
     """Every rule holds; contradicted at a level that is corrected for their number.
 
