@@ -14,8 +14,8 @@ apart. Example::
     )
     Claim(..., above(ACCURACY.of(TWO), ACCURACY.of(ONE), by=0.3))
 
-``within``, ``difference``, ``above``, ``each`` and ``share_of`` make conditions; ``once`` asks where
-something is ready; ``told`` adds to the evidence; :class:`Rule` is for all other tests.
+``within``, ``difference``, ``above``, ``each`` and ``share_of`` make conditions; ``once`` asks
+where something is ready; ``told`` adds to the evidence; :class:`Rule` is for all other tests.
 """
 
 from __future__ import annotations
