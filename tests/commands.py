@@ -30,7 +30,7 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 300.0  # seconds
-HOUSES = {"core", "models", "tasks", "bench", "reproduce", "leaderboards"}
+HOUSES = {"core", "models", "tasks", "bench", "reproduce", "leaderboards", "tests"}
 # What a training and a search import, and no module that is itself a command.
 IMPORTED = (
     "bench.training.trainer",

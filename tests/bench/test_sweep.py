@@ -15,12 +15,12 @@ from bench.records.store import Store
 from bench.runs.serving import identify
 from bench.search import jobs
 from bench.search.contender import Contender, ModelResult
-from bench.search.driver import SweepResult
+from bench.search.driver import SweepResult, records_of
 from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
-from bench.sweep import main, records_of
+from bench.sweep import main
 from core.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from core.progress import silent
 from leaderboards.tables.grouping import arrange

@@ -18,7 +18,7 @@ from bench.config.config import compose
 from bench.training.building import build_model
 from bench.training.loop import fit
 from bench.training.stack import Member, fit_together
-from bench.training.training import Diverged, Stopped, TrainingReport
+from bench.training.training import Stopped, TrainingDiverged, TrainingReport
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 
@@ -97,7 +97,7 @@ def test_stacked_trainings_are_those_alone_and_one_diverges_alone(
     name: str, tmp_path: Path
 ) -> None:
     expected = members(name, tmp_path / "alone")
-    with pytest.raises(Diverged) as diverged:
+    with pytest.raises(TrainingDiverged) as diverged:
         alone(expected[2])
     stacked = members(name, tmp_path / "stacked")
     failures = fit_together(stacked, CPU)
