@@ -51,7 +51,9 @@ def _figure(figure: Experiment, all_records: Sequence[RunRecord]) -> dict[str, A
             of_preset["drawn"][label] = _drawn(figure, without_controls)
             for claim in figure.claims:
                 findings = [_attempt(claim.rule.judge, without_controls, level) for level in LEVELS]
-                findings.append(_attempt(claim._finding, part))  # beside its control
+                # Beside its control; in older checkouts the method was not public.
+                name = "finding" if hasattr(claim, "finding") else "_finding"
+                findings.append(_attempt(getattr(claim, name), part))
                 of_claim = of_preset["judged"].setdefault(claim.name, {})
                 of_claim[label] = findings
     return content

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -224,12 +224,16 @@ def _content_hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _hash_of_lines(text: bytes, claimed: Any) -> str:
-    """SHA-256 of what a file says beside its hash, if it was written by :func:`write_record`: there
-    canonical JSON has line breaks, indents and spaces after keys."""
+def _hash_of_text(text: bytes, claimed: Any) -> str | None:
+    """SHA-256 of what a file says beside its hash, without white space outside of strings: that of
+    its canonical JSON, if :func:`write_record` wrote the file. None where a string may hold a
+    quote."""
+    if b"\\" in text:
+        return None
     without = text.replace(f' "content_sha256": "{claimed}",\n'.encode(), b"", 1)
-    joined = b"".join(map(bytes.lstrip, without.split(b"\n")))
-    return hashlib.sha256(joined.replace(b'": ', b'":')).hexdigest()
+    parts = without.split(b'"')
+    parts[::2] = [outside.translate(None, b" \n") for outside in parts[::2]]
+    return hashlib.sha256(b'"'.join(parts)).hexdigest()
 
 
 def make_run_id(task: str, model: str, preset: str, identity: str, seed: int) -> str:
@@ -265,6 +269,14 @@ RECORD = Kind(
 )
 
 
+class RecordFile(NamedTuple):
+    """A record, the hash of its content, and the bytes of the file that it was read from."""
+
+    record: RunRecord
+    content_sha256: str
+    content: bytes
+
+
 def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     """Read and check one record.
 
@@ -275,6 +287,11 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
     """
+    return read_file(path, any_name=any_name).record
+
+
+def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
+    """As :func:`read_record`, with what else is known of the file."""
     text = RECORD.bytes_of(path)
     content = RECORD.tree(path, text)
     if not isinstance(content, dict):
@@ -285,16 +302,16 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
         raise RECORD.refused(path, f"has record schema {version!r:.40} {reads}")
     claimed = content.pop("content_sha256", None)
     record = RECORD.typed(path, content)
-    # What is committed was read whole before. Its text is canonical JSON but for the lines, which
-    # is seen in a third of the time; a stranger's may say the same in other characters.
+    # What is committed was read whole before. Its text is canonical JSON but for white space, which
+    # is seen in a tenth of the time; a stranger's may say the same in other characters.
     is_own = path.is_relative_to(COMMITTED)
-    is_as_written = is_own and claimed == _hash_of_lines(text, claimed)
+    is_as_written = is_own and claimed == _hash_of_text(text, claimed)
     if not is_as_written and claimed != _content_hash(content):
         was = "was edited after it was written (its content hash does not match)"
         raise RECORD.refused(path, was)
     if record.run_id != path.stem and not any_name:
         raise RECORD.refused(path, f"has not the name of its record, '{record.run_id}.json'")
-    return record
+    return RecordFile(record, str(claimed), text)
 
 
 def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:

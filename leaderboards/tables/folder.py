@@ -147,8 +147,18 @@ class Staged:
         write_atomically(self._waiting / f"{name}.parquet", content)
         self.parts[name] = Part(sha256=hashlib.sha256(content).hexdigest(), lines=len(table))
 
-    def keep(self, name: str, part: Part) -> None:
-        """Let a file stay as it is."""
+    def keep(self, name: str, part: Part, board: Path) -> None:
+        """Let a file be as it is in a board, which may be another one.
+
+        Raises:
+            UserError: it is not what the list of that board tells any more.
+        """
+        if board != self.path:
+            path = board / f"{name}.parquet"
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest() != part.sha256:
+                raise LIST.refused(path, "changed while a board was made of it")
+            write_atomically(self._waiting / f"{name}.parquet", content)
         self.parts[name] = part
 
     def finish(self) -> Manifest:

@@ -87,8 +87,12 @@ class RecordSummary:
         return self.role == "baseline"
 
 
-def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
-    """The summary of a record as it was read."""
+def summary_of(record: RunRecord, origin: str = COMMITTED, content: str = "") -> RecordSummary:
+    """The summary of a record as it was read.
+
+    Args:
+        content: its content hash, where that is known.
+    """
     canonical = settled(record)
     made_by = canonical.provenance
     flat = dict(flatten(canonical.config.get("tasks", {})))
@@ -122,7 +126,7 @@ def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
         tested=hash_of(canonical.metrics.get("test", {})),
         weights=canonical.weights_sha256,
         machine=", ".join(part for part in (made_by.device, made_by.platform) if part),
-        content=record.content_hash(),
+        content=content or record.content_hash(),
         facts=Facts(flat, _setting(canonical)),
         origin=origin,
     )

@@ -87,16 +87,17 @@ class Claim:
 
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
         """The verdict on this claim: a pure function of ``records``, twins of runs included."""
-        runs, finding = without_twins(records), self._finding(records)
+        runs, finding = without_twins(records), self.finding(records)
         p = smallest_p(finding, partial(self.rule.judge, runs))
         late, confirmed = set_after(self.hashes, runs), None
         if late and finding.verdict in (REPRODUCED, CONTRADICTED):
             later = begun_after(self.hashes, records)
-            confirmed = bool(later) and self._finding(later).verdict == finding.verdict
+            confirmed = bool(later) and self.finding(later).verdict == finding.verdict
         return ClaimResult(self, finding, p, late, confirmed)
 
-    def _finding(self, records: Records) -> Finding:
-        """What the rule says beside its control, where every row is ranked that has to be."""
+    def finding(self, records: Records) -> Finding:
+        """What the rule says beside its control, where every row is ranked that has to be: the
+        verdict without when the claim was set and at which level it stands."""
         finding = self.without_control(records)
         if self.control is not None:
             finding = self.control.check(finding, self.rule, records, LEVEL)

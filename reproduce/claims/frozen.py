@@ -24,11 +24,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from bench.records.schema import RunRecord
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import write_atomically
+from core.reading import own_yaml
 from reproduce.claims.fingerprints.meaning import meaning
 from reproduce.claims.numbers import numbers
 from reproduce.claims.repeats import began, moment
@@ -121,7 +120,7 @@ def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
 
 
 def _content(path: Path) -> dict[str, dict[str, Any]]:
-    return (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
+    return (own_yaml(path) if path.exists() else None) or {}
 
 
 @cache
@@ -133,8 +132,8 @@ def _by_words() -> dict[str, Entry]:
 def same_tests() -> dict[str, str]:
     """Hash of a test -> the hash that the same test had next: without the names of its local
     variables, or in another form."""
-    later = dict(yaml.safe_load(SAME_TESTS.read_text()))
-    for comparison in yaml.safe_load(RESTATED.read_text()) or []:
+    later = dict(own_yaml(SAME_TESTS))
+    for comparison in own_yaml(RESTATED) or []:
         later |= comparison["same"]
     return later
 

@@ -144,6 +144,7 @@ class Speeds:
         for (kind, size), record in first.items():
             self._of_kind[kind].append((record, size))
         self._close: dict[tuple[str, ...], list[tuple[RunRecord, Size]]] = {}
+        self._nearest: dict[tuple[Kind, Size], tuple[RunRecord, bool]] = {}
         self._known: dict[str, Cost] = {}
         self._asked: dict[tuple[str, str], Cost] = {}  # by the run, to look up what is known
 
@@ -197,25 +198,35 @@ class Speeds:
 
     def nearest_by_work(self, configuration: Configuration) -> Alike | None:
         """The run whose steps tell the FLOPs of a configuration's; None if nothing was trained."""
-        resolved, trained = configuration.resolved(), self._trained
-        if not trained:
+        if not self._trained:
             return None
+        resolved = configuration.resolved()
         asked = Size.asked(resolved)
+        key = Kind(configuration.task, configuration.model, configuration.preset), asked
+        if key not in self._nearest:  # trainings of other lengths and rates have steps of its size
+            self._nearest[key] = self._nearest_of(*key)
+        alike, same = self._nearest[key]
+        steps = _steps(resolved, alike) * configuration.training.restarts
+        return Alike(
+            alike, same, asked.over(Size.of(alike)), _flops(asked, alike), steps, self._trained
+        )
+
+    def _nearest_of(self, kind: Kind, asked: Size) -> tuple[RunRecord, bool]:
+        """The run whose steps are most like those of a kind and a size, and whether it is of that
+        kind."""
 
         def nearest(*first: str) -> RunRecord:
             """By what is first compared, then by the size of a step."""
-            close = self._closest({key: str(getattr(configuration, key)) for key in first})
+            close = self._closest({name: str(getattr(kind, name)) for name in first})
             gaps = ((abs(math.log(asked.over(size))), record) for record, size in close)
             return min(gaps, key=lambda gap: (gap[0], gap[1].run_id))[1]
 
         own, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
-        if kin.task != configuration.task:  # never run: as many as it has in the middle of others
-            theirs = [r for r in trained if r.model == kin.model]
-            kin = sorted(theirs, key=lambda r: (_flops(resolved, r), r.run_id))[len(theirs) // 2]
-        alike = own if _alike(own, configuration) else kin
-        steps = _steps(resolved, alike) * configuration.training.restarts
-        ratio, flops = _work_ratio(resolved, alike), _flops(resolved, alike)
-        return Alike(alike, _alike(own, configuration), ratio, flops, steps, trained)
+        if kin.task != kind.task:  # never run: as many as it has in the middle of others
+            theirs = [r for r in self._trained if r.model == kin.model]
+            kin = sorted(theirs, key=lambda r: (_flops(asked, r), r.run_id))[len(theirs) // 2]
+        alike = own if _is_of_kind(own, kind) else kin
+        return alike, _is_of_kind(alike, kind)
 
     def _closest(self, wanted: Mapping[str, str]) -> list[tuple[RunRecord, Size]]:
         """Runs of the kinds that have most of what is wanted; what is first counts first."""
@@ -257,25 +268,20 @@ def _of_that_size(trained: Iterable[RunRecord], model: str, flops: float) -> Run
     return min(trained, key=gap)
 
 
-def _alike(record: RunRecord, configuration: Configuration) -> bool:
+def _is_of_kind(record: RunRecord, kind: Kind) -> bool:
     """Whether a run is one of this model on this task at this preset."""
-    keys = ("model", "task", "preset")
-    return all(getattr(record, key) == getattr(configuration, key) for key in keys)
+    return (record.task, record.model, record.preset) == kind
 
 
 def _around(seconds: float, factor: float, source: str = "") -> Cost:
     return Cost(seconds, seconds / factor, seconds * factor, (source,) if source else ())
 
 
-def _work_ratio(resolved: Mapping[str, Any], record: RunRecord) -> float:
-    """FLOPs of a step, in those of a record's step."""
-    return Size.asked(resolved).over(Size.of(record))
-
-
-def _flops(resolved: Mapping[str, Any], record: RunRecord) -> float:
-    """Those of a step, from the step of a record."""
+def _flops(asked: Size, record: RunRecord) -> float:
+    """Those of a step of a size, from the step of a record."""
     cost = record.cost
-    return (cost.training_flops or 0.0) / cost.training_steps * _work_ratio(resolved, record)
+    own_step = (cost.training_flops or 0.0) / cost.training_steps
+    return own_step * asked.over(Size.of(record))
 
 
 def _work(config: Mapping[str, Any]) -> float:

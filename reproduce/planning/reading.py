@@ -34,8 +34,7 @@ def reads(
         missing: runs of the tasks of these records.
     """
     failed = [_failed(run, judged[0]) for run in missing]
-    found = result.claim.judge([*judged, *reproduction.select(failed)])
-    return found.finding != result.finding
+    return result.claim.finding([*judged, *reproduction.select(failed)]) != result.finding
 
 
 def reads_more(
@@ -54,7 +53,7 @@ def reads_more(
 
     def found(planned: Iterable[PlannedRun]) -> Finding:
         failed = [_failed(run, judged[0]) for run in planned]
-        return claim.judge(reproduction.select(failed)).finding
+        return claim.finding(reproduction.select(failed))
 
     return found(runs) != found(old)
 

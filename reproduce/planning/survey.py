@@ -148,8 +148,9 @@ class Review:
         runs = [one for one in own if one.role not in ("control", "baseline")]
         if runs and reads(result, self.reproduction, self.judged, runs):
             return True
-        alone = replace(result.claim, control=None).judge(self.judged)
-        return bool(own) and alone.finding.verdict == REPRODUCED
+        if not own:
+            return False
+        return replace(result.claim, control=None).finding(self.judged).verdict == REPRODUCED
 
 
 class Survey:
@@ -317,7 +318,8 @@ def _chosen(reproduction: Experiment, records: Records) -> Records:
 
 
 def _judged(reproduction: Experiment, chosen: Records) -> tuple[ClaimResult, ...]:
-    return tuple(claim.judge(chosen) for claim in reproduction.claims)
+    """What the claims say; a plan asks neither at which level they stand nor when they were set."""
+    return tuple(ClaimResult(claim, claim.finding(chosen)) for claim in reproduction.claims)
 
 
 def _of_task(settings: Mapping[str, Any]) -> str:

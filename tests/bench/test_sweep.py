@@ -16,12 +16,12 @@ from bench.records.store import Store
 from bench.runs.serving import identify
 from bench.search import jobs
 from bench.search.contender import Contender, ModelResult
-from bench.search.driver import SweepResult
+from bench.search.driver import SweepResult, records_of
 from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
-from bench.sweep import main, records_of
+from bench.sweep import main
 from core.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from core.progress import silent
 from leaderboards.tables.grouping import arrange
@@ -93,7 +93,7 @@ def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
     driver.kill()
     driver.wait()
     assert workers
-    assert not psutil.wait_procs(workers, timeout=10)[1]
+    assert not psutil.wait_procs(workers, timeout=60)[1]
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
     assert "RUNNING" in str(states(tmp_path))
     # A worker's record keeps the command that a reader can run.
@@ -121,7 +121,7 @@ def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undistu
     assert driver.returncode == INTERRUPTED
     assert complaint.splitlines()[-1].startswith("interrupted;")
     assert "Traceback" not in complaint
-    assert not psutil.wait_procs(workers, timeout=10)[1]
+    assert not psutil.wait_procs(workers, timeout=60)[1]
     assert "RUNNING" not in str(states(tmp_path))
     if how == signal.SIGINT:  # whatever the signal was, the store is left as this one leaves it
         records = records_of(make_plan([*SWEEP, f"store={tmp_path}"]), silent)

@@ -8,8 +8,8 @@ import pytest
 
 from bench.config.command_line import read
 from bench.records.schema import read_records
+from bench.search.driver import records_of
 from bench.search.plan import make_plan
-from bench.sweep import records_of
 from core.errors import OK, UserError
 from core.progress import silent
 from reproduce.claims.controls import UNTRAINED
