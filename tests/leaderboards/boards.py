@@ -82,6 +82,11 @@ def is_in_summary(row: Row) -> bool:
     return row.headline and bool(row.group)
 
 
+def bytes_of(board: Path) -> dict[str, bytes]:
+    """Of every file of a board on disk."""
+    return {str(p.relative_to(board)): p.read_bytes() for p in board.rglob("*") if p.is_file()}
+
+
 def write_board(board: Board, path: Path) -> None:
     """Write a whole board."""
     staged = Staged(path)

@@ -27,10 +27,7 @@ from leaderboards.tables.index import Index, RecordFolder
 from leaderboards.tables.status import Check, about, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import SUBMITTED
-
-
-def bytes_of(board: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(board)): p.read_bytes() for p in board.rglob("*") if p.is_file()}
+from tests.leaderboards.boards import bytes_of
 
 
 def another(record: RunRecord, seed: int, **changes: object) -> RunRecord:
