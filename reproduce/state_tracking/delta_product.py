@@ -21,7 +21,7 @@ from reproduce.claims.grammar import (
     within,
 )
 from reproduce.experiment import Experiment, OverSeeds, Sweep
-from reproduce.state_tracking.whole_words import panels, table, whole_words
+from reproduce.state_tracking.whole_words import has_sizes, panels, table, whole_words
 
 TITLE = "DeltaProduct: one layer on S₃, by the steps of a letter and their largest strength"
 SIEMS = "Siems et al. 2025, DeltaProduct (arXiv 2502.10297): S₃ with one layer"
@@ -37,6 +37,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "laptop": {
         "tasks.length": 8,
         "tasks.factors": [1, 2, 4, 8],
+        "tasks.test_size": 256,
         "models.width": 32,
         "training.steps": STEPS,
         "training.validate_every": STEPS // 20,
@@ -110,7 +111,7 @@ POSITIVE_1 = row("n = 1, strengths to 1", ONE_POSITIVE)
 WIDE_1 = row("n = 1, strengths to 2, wider", ONE, wide=True)
 ROWS = (REFLECTIONS_2, POSITIVE_2, REFLECTIONS_1, POSITIVE_1, WIDE_1)
 PREDICTORS = tuple(
-    Runs(label, TASK, settings=S3, baseline=label)
+    Runs(label, TASK, settings=S3, choose=partial(has_sizes, SIZES), baseline=label)
     for label in ("uniform", "letters without order", "product (oracle)")
 )
 

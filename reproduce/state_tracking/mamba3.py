@@ -11,7 +11,7 @@ from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Number, Rule, Runs, each, once, provided, trained_for, within
 from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
-from reproduce.state_tracking.whole_words import panels, table
+from reproduce.state_tracking.whole_words import has_sizes, panels, table
 
 TITLE = "Mamba-3 on parity, by what turns its states"
 MAMBA3 = "Mamba-3 (arXiv 2603.15569, ICLR 2026), table of state tracking: parity"
@@ -22,6 +22,9 @@ STEPS = 4000  # without which an accuracy says nothing
 # Sizes at which a row takes minutes on one core, the same for every row.
 SIZES: dict[str, dict[str, Any]] = {
     "laptop": {
+        "tasks.length": 16,
+        "tasks.factors": [1, 2, 4],
+        "tasks.test_size": 256,
         "models.width": 32,
         "training.steps": STEPS,
         "training.validate_every": STEPS // 20,
@@ -48,7 +51,8 @@ def row(model: str) -> Runs:
 
 ROWS = tuple(row(model) for model in MODELS)
 PREDICTORS = tuple(
-    Runs(name, TASK, settings=PARITY, baseline=name) for name in ("uniform", "product (oracle)")
+    Runs(name, TASK, settings=PARITY, choose=partial(has_sizes, SIZES), baseline=name)
+    for name in ("uniform", "product (oracle)")
 )
 FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
 NEAR = Number("mean accuracy over the training length", "accuracy/1x")
