@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
-from reproduce.claims.claims import Claim
+from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import (
     Number,
@@ -152,6 +152,7 @@ def loses(kinds: Sequence[Runs]) -> Rule:
     return asked(provided(learned, each(lost)))
 
 
+MORE_STEPS = {"laptop": Closed("Steps, and no seeds, would decide what follows at laptop")}
 CLAIMS = (
     Claim(
         "two reflections keep S₃",
@@ -159,6 +160,7 @@ CLAIMS = (
         "follows S₃ far beyond its training.",
         follows(REFLECTIONS_2),
         control=Control(f"{POSITIVE_2.label}, as many parameters,", follows(POSITIVE_2)),
+        closed=MORE_STEPS,
     ),
     Claim(
         "one reflection loses S₃",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from reproduce.claims.claims import Claim
+from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Number, Rule, Runs, each, once, provided, trained_for, within
 from reproduce.experiment import Experiment, Sweep
@@ -88,6 +88,7 @@ def instead(model: str, rule: Rule) -> Control:
     return Control(f"{label(model)} in its place", rule)
 
 
+MORE_STEPS = {"laptop": Closed("Steps, and no seeds, would decide what follows at laptop")}
 CLAIMS = (
     Claim(
         "Mamba-3 follows parity",
@@ -96,6 +97,7 @@ CLAIMS = (
         follows(WHOLE),
         control=instead(NOT_TURNED[1], follows(NOT_TURNED[1])),
         ranks=lambda records: [row(WHOLE)],
+        closed=MORE_STEPS,
     ),
     Claim(
         "rotation alone follows parity",
@@ -111,6 +113,7 @@ CLAIMS = (
         "all, Mamba-3 guesses far beyond the words of its training.",
         guess(NOT_TURNED),
         control=instead(WHOLE, guess([WHOLE])),
+        closed=MORE_STEPS,
     ),
 )
 
