@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
-from reproduce.claims.claims import Claim
+from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import (
     Number,
@@ -21,7 +21,7 @@ from reproduce.claims.grammar import (
     within,
 )
 from reproduce.experiment import Experiment, OverSeeds, Sweep
-from reproduce.state_tracking.whole_words import panels, table, whole_words
+from reproduce.state_tracking.whole_words import has_sizes, panels, table, whole_words
 
 TITLE = "DeltaProduct: one layer on S₃, by the steps of a letter and their largest strength"
 SIEMS = "Siems et al. 2025, DeltaProduct (arXiv 2502.10297): S₃ with one layer"
@@ -37,6 +37,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "laptop": {
         "tasks.length": 8,
         "tasks.factors": [1, 2, 4, 8],
+        "tasks.test_size": 256,
         "models.width": 32,
         "training.steps": STEPS,
         "training.validate_every": STEPS // 20,
@@ -110,7 +111,7 @@ POSITIVE_1 = row("n = 1, strengths to 1", ONE_POSITIVE)
 WIDE_1 = row("n = 1, strengths to 2, wider", ONE, wide=True)
 ROWS = (REFLECTIONS_2, POSITIVE_2, REFLECTIONS_1, POSITIVE_1, WIDE_1)
 PREDICTORS = tuple(
-    Runs(label, TASK, settings=S3, baseline=label)
+    Runs(label, TASK, settings=S3, choose=partial(has_sizes, SIZES), baseline=label)
     for label in ("uniform", "letters without order", "product (oracle)")
 )
 
@@ -151,6 +152,7 @@ def loses(kinds: Sequence[Runs]) -> Rule:
     return asked(provided(learned, each(lost)))
 
 
+MORE_STEPS = {"laptop": Closed("Steps, and no seeds, would decide what follows at laptop")}
 CLAIMS = (
     Claim(
         "two reflections keep S₃",
@@ -158,6 +160,7 @@ CLAIMS = (
         "follows S₃ far beyond its training.",
         follows(REFLECTIONS_2),
         control=Control(f"{POSITIVE_2.label}, as many parameters,", follows(POSITIVE_2)),
+        closed=MORE_STEPS,
     ),
     Claim(
         "one reflection loses S₃",

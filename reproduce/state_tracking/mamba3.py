@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from reproduce.claims.claims import Claim
+from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import (
     Number,
@@ -20,7 +20,7 @@ from reproduce.claims.grammar import (
 )
 from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
-from reproduce.state_tracking.whole_words import panels, table
+from reproduce.state_tracking.whole_words import has_sizes, panels, table
 
 TITLE = "Mamba-3 on parity, by what turns its states"
 MAMBA3 = "Mamba-3 (arXiv 2603.15569, ICLR 2026), table of state tracking: parity"
@@ -31,6 +31,9 @@ STEPS = 4000  # without which an accuracy says nothing
 # Sizes at which a row takes minutes on one core, the same for every row.
 SIZES: dict[str, dict[str, Any]] = {
     "laptop": {
+        "tasks.length": 16,
+        "tasks.factors": [1, 2, 4],
+        "tasks.test_size": 256,
         "models.width": 32,
         "training.steps": STEPS,
         "training.validate_every": STEPS // 20,
@@ -57,7 +60,8 @@ def row(model: str) -> Runs:
 
 ROWS = tuple(row(model) for model in MODELS)
 PREDICTORS = tuple(
-    Runs(name, TASK, settings=PARITY, baseline=name) for name in ("uniform", "product (oracle)")
+    Runs(name, TASK, settings=PARITY, choose=partial(has_sizes, SIZES), baseline=name)
+    for name in ("uniform", "product (oracle)")
 )
 FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
 NEAR = Number("mean accuracy over the training length", "accuracy/1x")
@@ -93,6 +97,7 @@ def instead(model: str, rule: Rule) -> Control:
     return Control(f"{label(model)} in its place", rule)
 
 
+MORE_STEPS = {"laptop": Closed("Steps, and no seeds, would decide what follows at laptop")}
 CLAIMS = (
     Claim(
         "Mamba-3 follows parity",
@@ -101,6 +106,7 @@ CLAIMS = (
         follows(WHOLE),
         control=instead(NOT_TURNED[1], follows(NOT_TURNED[1])),
         ranks=lambda records: [row(WHOLE)],
+        closed=MORE_STEPS,
     ),
     Claim(
         "rotation alone follows parity",
@@ -116,6 +122,7 @@ CLAIMS = (
         "all, Mamba-3 guesses far beyond the words of its training.",
         guess(NOT_TURNED),
         control=instead(WHOLE, guess([WHOLE])),
+        closed=MORE_STEPS,
     ),
 )
 

@@ -28,6 +28,18 @@ def lengths(record: RunRecord) -> dict[int, int]:
     return {times: times * letters for times in setting(record, "tasks.factors")}
 
 
+def has_sizes(sizes: Mapping[str, Mapping[str, Any]], record: RunRecord) -> bool:
+    """Whether a record has the settings of the task that are named for its preset.
+
+    Args:
+        sizes: preset -> settings such as ``{"tasks.length": 8}``.
+    """
+    for key, value in sizes.get(record.preset, {}).items():
+        if key.startswith("tasks.") and setting(record, key) != value:
+            return False
+    return True
+
+
 def right_words(times: int, record: RunRecord) -> list[bool]:
     """Whether all states of each test word are right, up to ``times`` the training length; empty
     of a run without results for each word."""

@@ -75,6 +75,14 @@ def test_another_system_does_not_pass(spans: dict[str, int], verdicts: tuple[Ver
     assert judged(runs(**spans)) == dict(zip(NAMES, verdicts, strict=True))
 
 
+def test_predictors_of_other_words_have_no_place() -> None:
+    record = run("mamba3", 16, 0, STEPS)
+    predictors = {"role": "baseline", "label": "product (oracle)", "study": None}
+    same = record.model_copy(update=predictors)
+    longer = same.model_copy(update={"config": {**same.config, "tasks": {**WORDS, "length": 32}}})
+    assert figure.EXPERIMENT.select([same, longer]) == [same]
+
+
 def test_fewer_steps_are_not_asked() -> None:
     assert judged(runs(steps=60)) == dict.fromkeys(NAMES, NOT_ASKED)
 
