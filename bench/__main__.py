@@ -38,14 +38,14 @@ COMMANDS = {
 }
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """List commands, tasks, models and presets; tell all of one of them; or call the doctor."""
-    if words[:1] == ["doctor"]:
+    if arguments[:1] == ["doctor"]:
         from bench.doctor import main as doctor
 
-        return doctor(words[1:])
-    if words and not wants_help(words):
-        return _tell(words)
+        return doctor(arguments[1:])
+    if arguments and not wants_help(arguments):
+        return _tell(arguments)
     print("commands (each answers --help):")
     for name, purpose in COMMANDS.items():
         print(f"  {name:30} {purpose}")
@@ -62,16 +62,15 @@ def main(words: list[str]) -> int:
 
 def _tell(names: list[str]) -> int:
     """The label, note and source of what has a name."""
-    found = [
-        (title, card(group, names[0]))
-        for title, group in _groups()
-        if names[0] in choices(group) and len(names) == 1
-    ]
-    if not found:
-        known = [name for _, group in _groups() for name in choices(group)]
-        what = "a command, a task, a model or a preset"
-        raise UserError(f"'{' '.join(names)}' is not {what}; {nearest(names[0], known)}")
-    for title, content in found:
+    cards, all_names = [], []
+    for title, group in _groups():
+        all_names += choices(group)
+        if len(names) == 1 and names[0] in choices(group):
+            cards.append((title, card(group, names[0])))
+    if not cards:
+        expected = "a command, a task, a model or a preset"
+        raise UserError(f"'{' '.join(names)}' is not {expected}; {nearest(names[0], all_names)}")
+    for title, content in cards:
         _print("", f"{title}: {names[0]}, {content.get('label') or content.get('description')}")
         for key in ("note", "source"):
             if key in content:

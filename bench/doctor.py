@@ -8,11 +8,13 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 from packaging.requirements import Requirement
 
 from bench.config.groups import card, choices
@@ -60,20 +62,22 @@ def examine() -> int:
 
 
 def _versions() -> Iterator[Finding]:
-    import tomllib
-
     yield True, f"python {platform.python_version()}"
-    pins = {pin.name: pin.specifier for pin in map(Requirement, _lines(ROOT / "constraints.txt"))}
+    pins = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if text := line.partition("#")[0].strip():
+            pin = Requirement(text)
+            pins[pin.name] = str(pin.specifier).removeprefix("==")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for name in sorted(Requirement(line).name for line in project["dependencies"]):
         try:
-            found = importlib.metadata.version(name)
+            installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield False, f"{name} is not installed: python -m pip install -c constraints.txt -e ."
             continue
-        pinned = str(pins.get(name, "")).removeprefix("==")
-        note = "" if pinned in ("", found.partition("+")[0]) else f" (tested with {pinned})"
-        yield True, f"{name} {found}{note}"
+        pinned = pins.get(name, "")
+        note = "" if pinned in ("", installed.partition("+")[0]) else f" (tested with {pinned})"
+        yield True, f"{name} {installed}{note}"
     yield from _extras(project["optional-dependencies"])
     commit, dirty = commit_and_dirty()
     state = f"{commit[:12]}{', with changes' if dirty else ''}" if commit else "not a git checkout"
@@ -83,25 +87,19 @@ def _versions() -> Iterator[Finding]:
 def _extras(extras: dict[str, list[str]]) -> Iterator[Finding]:
     """What is installed where it is asked for by name, and how."""
     for extra, lines in extras.items():
-        names, found = [Requirement(line).name for line in lines], {}
+        names = [Requirement(line).name for line in lines]
+        versions = {}
         for name in names:
             with suppress(importlib.metadata.PackageNotFoundError):
-                found[name] = importlib.metadata.version(name)
-        said = ", ".join(f"{name} {version}" for name, version in found.items())
-        if lacks := [name for name in names if name not in found]:
-            what = f"lacks {', '.join(lacks)}" if found else "is left out"
-            said = f"{what}; to have it: python -m pip install -c constraints.txt -e '.[{extra}]'"
-        yield True, f"[{extra}] {said}"
-
-
-def _lines(path: Path) -> Iterator[str]:
-    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
-    return filter(None, lines)
+                versions[name] = importlib.metadata.version(name)
+        state = ", ".join(f"{name} {version}" for name, version in versions.items())
+        if lacks := [name for name in names if name not in versions]:
+            state = f"lacks {', '.join(lacks)}" if versions else "is left out"
+            state += f"; to have it: python -m pip install -c constraints.txt -e '.[{extra}]'"
+        yield True, f"[{extra}] {state}"
 
 
 def _devices() -> Iterator[Finding]:
-    import psutil
-
     memory = psutil.virtual_memory().total / 2**30
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield True, f"{processor()}, {cores} usable cores, {memory:.0f} GiB of memory"
@@ -130,8 +128,8 @@ def _stores() -> Iterator[Finding]:
     writable = os.access(existing, os.W_OK)
     free = shutil.disk_usage(existing).free / 2**30
     yield writable and free > 1, f"{store}: {free:.0f} GiB free{'' if writable else ', no access'}"
-    for what in ("records", "studies"):
-        yield True, f"{len(list((store / what).glob('*')))} {what} in {store / what}"
+    for kind in ("records", "studies"):
+        yield True, f"{len(list((store / kind).glob('*')))} {kind} in {store / kind}"
 
 
 def _leaderboard() -> Iterator[Finding]:

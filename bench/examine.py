@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from bench.config.command_line import Settings, read
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.words import command_line
-
-if TYPE_CHECKING:
-    from bench.records.schema import Examination, RunRecord
 
 HELP = """\
 usage: python -m bench.examine run=ID [store=FOLDER] [device=cpu|cuda] [trust=PACKAGE] [write=false]
@@ -27,15 +23,12 @@ the record stays as it is.
 tasks.KEY=PLACE says where data lie; trust=PACKAGE imports a model that is not of this project.
 Exit code 4 when the model fails."""
 
-EARLIER = "record_before_examination.json"  # in the folder of a run
-
 
 @command_line(HELP, read)
 def main(settings: Settings) -> int:
     """Exit code 0 when the model passes, 4 when it fails."""
-    places = {
-        k.removeprefix("tasks."): settings.pop(k) for k in list(settings) if k[:6] == "tasks."
-    }
+    keys = [key for key in settings if key.startswith("tasks.")]
+    places = {key.removeprefix("tasks."): settings.pop(key) for key in keys}
     run, store, device, trust = (settings.pop(k, None) for k in ("run", "store", "device", "trust"))
     write = settings.pop("write", True)
     if settings or not run:
@@ -46,69 +39,12 @@ def main(settings: Settings) -> int:
         raise UserError(f"write={write} is neither true nor false")
     if store == "":
         raise UserError("store= is empty: give the folder of the runs, or leave it out for runs")
+    from bench.runs.reexamining import examine_run
+
     root = Path(str(store or "runs"))
-    return _examine(str(run), root, device and str(device), places, trust and str(trust), write)
-
-
-def _examine(
-    run: str,
-    root: Path,
-    device: str | None,
-    places: dict[str, Any],
-    trust: str | None,
-    write: bool,
-) -> int:
-    from bench.records.report import print_examination
-    from bench.runs.reexamining import examine_saved
-    from bench.runs.saved import find_record, load_run
-    from bench.training.unfit import UnfitModel
-    from core.privacy import without_places
-    from core.progress import progress
-
-    record, store = find_record(run, root)
-    with progress() as report:
-        saved = load_run(run, root, device, places, report, trust)
-        report(f"examining {record.run_id}", 0, 1)
-        try:
-            examination = examine_saved(saved)
-        except UnfitModel as error:
-            examination, cause = None, without_places(str(error))
-        else:
-            cause = ""
-    print_examination(record, examination, cause)
-    if write:
-        _complete(record, store, examination, cause)
-    return OK if examination else VERIFICATION_FAILED
-
-
-def _complete(record: RunRecord, store: Path, examination: Examination | None, cause: str) -> None:
-    """Put what was found into the record of the store, if it is there and says otherwise."""
-    from bench.records.schema import write_record
-    from bench.records.store import Store
-    from core.files import write_atomically
-
-    folder = Store(store).record_folder(record.role)
-    path = folder / f"{record.run_id}.json"
-    if record.outcome != "ok" or not path.is_file():
-        return
-    if examination is not None and record.examination == examination:
-        return
-    if examination is not None:
-        completed = record.model_copy(update={"examination": examination})
-    else:
-        write_atomically(Store(store).work(record.run_id) / EARLIER, path.read_bytes())
-        lost: dict[str, Any] = {
-            "metrics": {},
-            "per_sequence": {},
-            "arrays": {},
-            "examination": None,
-        }
-        headline = record.headline.model_copy(update={"value": None})
-        completed = record.model_copy(
-            update={**lost, "outcome": "failed", "cause": cause, "headline": headline}
-        )
-    write_record(completed, folder)
-    print(f"record: {path}")
+    device, trust = device and str(device), trust and str(trust)
+    passed = examine_run(str(run), root, device, places, trust, write=write)
+    return OK if passed else VERIFICATION_FAILED
 
 
 if __name__ == "__main__":

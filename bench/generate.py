@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from core.errors import OK, command
 from core.escaping import terminal
+from core.progress import progress
 from core.words import command_line, texts
 
 HELP = """\
@@ -32,20 +33,19 @@ example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0
 
 
 @command_line(HELP, texts)
-def main(given: Mapping[str, str | None]) -> int:
+def main(words_by_key: Mapping[str, str | None]) -> int:
     """Print continuations of a text, best or first drawn first."""
-    from bench.runs.saved import load_run
-    from bench.writing.continuations import GenerationSettings, continue_text
-    from core.progress import progress
+    from bench.writing.requests import GenerationSettings
 
-    settings = GenerationSettings.of(given)
-    places, trust = settings.locations, settings.trust
+    settings = GenerationSettings.of(words_by_key)
+    from bench.writing.continuations import continue_run
+
     with progress() as report:
-        saved = load_run(settings.run, settings.store, settings.device, places, report, trust)
-    for one in continue_text(saved, settings):
-        ended = "ended" if one.ended else "not ended"
-        print(f"new tokens: {one.tokens}, {ended}, log probability: {one.log_probability:.2f}")
-        print(terminal(f"{settings.prompt}{one.text}\n"))
+        continuations = continue_run(settings, report)
+    for text, tokens, has_ended, log_probability in continuations:
+        ended = "ended" if has_ended else "not ended"
+        print(f"new tokens: {tokens}, {ended}, log probability: {log_probability:.2f}")
+        print(terminal(f"{settings.prompt}{text}\n"))
     return OK
 
 

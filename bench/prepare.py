@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.config.command_line import Settings, read
 from core.errors import OK, command
+from core.progress import progress
 from core.words import command_line
 
 HELP = """\
@@ -19,16 +20,10 @@ example: python -m bench.prepare tasks=babistories tasks.corpus=local tasks.stor
 @command_line(HELP, read)
 def main(settings: Settings) -> int:
     """Exit code 0 when the data are there."""
-    from bench.config.network import with_available_text
-    from bench.config.settings import Configuration
-    from bench.search.plan import some_model
-    from core.progress import progress
-
-    # Data do not depend on the model, but a configuration has one.
-    settings.setdefault("models", some_model(settings))
-    configuration = Configuration.of(with_available_text(settings))
+    from bench.search.single import configuration_for_data
     from bench.training.building import data_hashes, prepare_data
 
+    configuration = configuration_for_data(settings)
     with progress() as report:
         prepare_data(configuration, report)
         hashes = data_hashes(configuration)

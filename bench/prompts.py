@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from core.errors import OK, command
 from core.places import shown
+from core.progress import progress
 from core.words import command_line, texts
 
 HELP = """\
@@ -31,12 +32,13 @@ example: python -m bench.prompts runs=[babistories-gpt2,babistories-memory_mosai
 
 
 @command_line(HELP, texts)
-def main(given: Mapping[str, str | None]) -> int:
+def main(words_by_key: Mapping[str, str | None]) -> int:
     """Print the table, and save it."""
-    from bench.writing.side_by_side import PromptSettings, compare, print_comparison
-    from core.progress import progress
+    from bench.writing.requests import PromptSettings
 
-    settings = PromptSettings.of(given)
+    settings = PromptSettings.of(words_by_key)
+    from bench.writing.side_by_side import compare, print_comparison
+
     with progress() as report:
         comparison = compare(settings, report)
     path = comparison.write(settings)

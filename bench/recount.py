@@ -9,6 +9,8 @@ from typing import Any
 
 from bench.config.command_line import read_each
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from core.places import absolute
+from core.progress import progress
 from core.words import command_line
 
 HELP = """\
@@ -24,20 +26,16 @@ names."""
 
 
 @command_line(HELP, read_each)
-def main(given: Sequence[tuple[str, Any]]) -> int:
+def main(settings: Sequence[tuple[str, Any]]) -> int:
     """Exit code 0 when all records say what is counted, 4 when one does not."""
-    files = [str(value) for key, value in given if key == "run"]
-    own: dict[str, Any] = {key: value for key, value in given if key != "run"}
-    trust, output = own.pop("trust", None), own.pop("output", None)
-    if unknown := next((key for key in own if not key.startswith("tasks.")), None):
+    files = [str(value) for key, value in settings if key == "run"]
+    places: dict[str, Any] = {key: value for key, value in settings if key != "run"}
+    trust, output = places.pop("trust", None), places.pop("output", None)
+    if unknown := next((key for key in places if not key.startswith("tasks.")), None):
         raise UserError(f"there is no setting '{unknown}': usage is bench.recount run=FILE")
     if not files:
         raise UserError("no record is named: usage is bench.recount run=FILE")
-    from bench.records.counted import contradiction
-    from bench.records.schema import read_record
-    from bench.runs.recounting import recount
-    from core.places import absolute
-    from core.progress import progress
+    from bench.runs.recounting import recount_again
 
     code = OK
     paths = [absolute(file) for file in files]  # before a model's package changes the folder
@@ -46,11 +44,9 @@ def main(given: Sequence[tuple[str, Any]]) -> int:
         if output is not None:
             answers = opened.enter_context(absolute(str(output)).open("w", encoding="utf-8"))
         for path in paths:
-            record = read_record(path)
-            counted = recount(record, own, None if trust is None else str(trust), report)
+            counted, agrees = recount_again(path, places, trust and str(trust), report)
             print(counted.model_dump_json(), file=answers, flush=True)
-            if counted.refused or contradiction(record, counted):
-                code = VERIFICATION_FAILED
+            code = code if agrees else VERIFICATION_FAILED
     return code
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.config.command_line import Settings, read_with_lists
+from bench.config.problems import first_problem
 from bench.config.yaml_files import read_yaml
 from bench.timing.settings import SpeedSettings
 from core.errors import OK, UserError, command, nearest
+from core.files import write_atomically
+from core.progress import progress
 from core.words import command_line
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
@@ -29,16 +32,14 @@ settings, with their defaults:
 example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
 
 
-def settings_of(given: Settings) -> SpeedSettings:
+def settings_of(overrides: Settings) -> SpeedSettings:
     """The defaults with what a command line sets.
 
     Raises:
         UserError: an unknown key or a value that cannot be used.
     """
-    from bench.config.problems import first_problem
-
     values = read_yaml(DEFAULTS)
-    for key, value in given.items():
+    for key, value in overrides.items():
         if key not in values:
             raise UserError(f"there is no setting '{key}': {nearest(key, map(str, values))}")
         one_of_a_list = isinstance(values[key], list) and not isinstance(value, list)
@@ -55,19 +56,16 @@ def _help() -> str:
 
 
 @command_line(_help, read_with_lists)
-def main(given: Settings) -> int:
+def main(overrides: Settings) -> int:
     """Measure, print, and save where ``output=`` says."""
-    settings = settings_of(given)
+    settings = settings_of(overrides)
     from bench.timing.passes import measure
     from bench.timing.tables import print_measurement
-    from core.progress import progress
 
     with progress() as report:
         measurement = measure(settings, report)
     print_measurement(measurement)
     if settings.output is not None:
-        from core.files import write_atomically
-
         write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
     return OK
 

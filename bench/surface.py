@@ -26,10 +26,10 @@ from bench.records.store import COMMITTED, Store
 from bench.runs.obtain import obtain
 from bench.runs.saved import SavedRun
 from bench.runs.saved import load_run as load_saved
-from bench.search.driver import run_plan
+from bench.search.driver import records_of
 from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
-from core.errors import RUN_FAILED, UserError, nearest
+from core.errors import UserError, nearest
 from core.progress import Report, progress, silent
 from tasks.interface import Task
 
@@ -68,8 +68,8 @@ def load_preset(
         load_preset("regbench", "memory_mosaic", "laptop").training.lr
     """
     _notice_edits()
-    own = {"seed": seed, "device": device, "store": str(store)}
-    return Configuration.of(_joined(task, preset, {"models": model, **own}, settings))
+    of_call = {"seed": seed, "device": device, "store": str(store)}
+    return Configuration.of(_joined(task, preset, {"models": model, **of_call}, settings))
 
 
 def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
@@ -92,8 +92,8 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
         batch = task.training_batch(seed=0, step=0, size=32)  # inputs: int64 (32, time)
     """
     _notice_edits()
-    asked = _joined(task, preset, {f"tasks.{key}": value for key, value in settings.items()})
-    configuration = Configuration.of({**asked, "models": some_model(asked)})
+    overrides = _joined(task, preset, {f"tasks.{key}": value for key, value in settings.items()})
+    configuration = Configuration.of({**overrides, "models": some_model(overrides)})
     prepare_data(configuration, silent)
     # Equal settings share one object with its data, and presets may differ in the models alone.
     loaded = copy.copy(build_task(configuration))
@@ -127,8 +127,8 @@ def load_model(model: str, task: Task, *, seed: int = 0, **settings: Any) -> nn.
             f"load_model takes a task from load_task, and this {type(task).__name__} is another: "
             "load it by its name, or build the class with task.specification()"
         )
-    own = {f"models.{key}": value for key, value in settings.items()}
-    return build_model(of_task.with_({"models": model, **own}), task, seed)
+    overrides = {f"models.{key}": value for key, value in settings.items()}
+    return build_model(of_task.with_({"models": model, **overrides}), task, seed)
 
 
 def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
@@ -178,9 +178,9 @@ def run(
         record = run("regbench", "gpt2", settings={"training.steps": 100})
     """
     _notice_edits()
-    own = {"seed": seed, "device": device, "store": str(store)}
-    asked = _joined(task, preset, {"models": model, **own}, settings)
-    configuration = Configuration.of(with_available_text(asked))
+    of_call = {"seed": seed, "device": device, "store": str(store)}
+    overrides = _joined(task, preset, {"models": model, **of_call}, settings)
+    configuration = Configuration.of(with_available_text(overrides))
     with _shown(quiet) as report:
         return obtain(configuration, report=report)
 
@@ -219,17 +219,15 @@ def run_sweep(
         records = run_sweep("regbench", ["memory_mosaic", "gpt2"], n_trials=2, seeds=3)
     """
     _notice_edits()
-    own = {"device": device, "store": str(store), "n_trials": n_trials, "seeds": seeds}
-    given = {key: value for key, value in own.items() if value is not None}
-    chosen = {} if models is None else {"models": list(models)}
-    plan = plan_sweep(with_available_text(_joined(task, preset, {**chosen, **given}, settings)))
+    arguments: dict[str, Any] = {"device": device, "store": str(store)}
+    arguments |= {"n_trials": n_trials, "seeds": seeds}
+    arguments |= {"models": None if models is None else list(models)}
+    of_call = {key: value for key, value in arguments.items() if value is not None}
+    plan = plan_sweep(with_available_text(_joined(task, preset, of_call, settings)))
     if plan.dry_run:
         raise UserError("dry_run=true is for python -m bench.sweep, which prints the estimate")
     with _shown(quiet) as report:
-        result = run_plan(plan, report)
-    if lost := [f"{model.label}: {said}" for model in result.models for said in model.lost]:
-        raise UserError("; ".join(lost), RUN_FAILED)
-    return [*(record for model in result.models for record in model.records), *result.baselines]
+        return records_of(plan, report)
 
 
 def load_run(
@@ -278,14 +276,14 @@ def read_records(
     if store is None and task is not None:
         folder /= task
         if not folder.is_dir():
-            known = [path.name for path in COMMITTED.iterdir() if path.is_dir()]
-            raise UserError(f"there are no committed records of '{task}': {nearest(task, known)}")
+            tasks = [path.name for path in COMMITTED.iterdir() if path.is_dir()]
+            raise UserError(f"there are no committed records of '{task}': {nearest(task, tasks)}")
         folder = folder / preset if preset else folder
-    return [
-        record
-        for record in records_below([folder])
-        if task in (None, record.task) and preset in (None, record.preset)
-    ]
+    records = []
+    for record in records_below([folder]):
+        if task in (None, record.task) and preset in (None, record.preset):
+            records.append(record)
+    return records
 
 
 @contextmanager
@@ -298,10 +296,10 @@ def _shown(quiet: bool) -> Iterator[Report]:
 
 
 def _joined(
-    task: str, preset: str, own: Settings, settings: Settings | None = None
+    task: str, preset: str, of_call: Settings, settings: Settings | None = None
 ) -> dict[str, Any]:
     """All settings of a call, of which those that were given as such win."""
-    return {"tasks": task, "preset": preset, **own, **(settings or {})}
+    return {"tasks": task, "preset": preset, **of_call, **(settings or {})}
 
 
 def _notice_edits() -> None:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bench.config.command_line import Settings, read_with_lists
-from core.errors import OK, RUN_FAILED, UserError, command
+from core.errors import command
 from core.words import SETTINGS_HELP, command_line
-
-if TYPE_CHECKING:
-    from bench.records.schema import RunRecord
-    from bench.search.plan import Plan
-    from core.progress import Report
 
 # The list of models in the section of the sweep takes the place of the one model of a single run.
 _SETTINGS = "\n".join(
@@ -77,49 +70,12 @@ times (the rest is complete, and the same command tries that again)
 example: python -m bench.sweep tasks=regbench "models=[gpt2,lstm]" n_trials=4 seeds=3"""
 
 
-def records_of(plan: Plan, report: Report) -> list[RunRecord]:
-    """The final records of every model and the baselines of a sweep.
-
-    Raises:
-        UserError: a user's mistake, another sweep at work in the same store, or a run that no
-            worker survived (after all others were made).
-        KeyboardInterrupt: stopped; the same sweep goes on from there.
-    """
-    from bench.search.driver import run_plan
-
-    result = run_plan(plan, report)
-    if lost := [f"{model.label}: {said}" for model in result.models for said in model.lost]:
-        raise UserError("; ".join(lost), RUN_FAILED)
-    return [*(record for model in result.models for record in model.records), *result.baselines]
-
-
 @command_line(HELP, read_with_lists)
 def main(settings: Settings) -> int:
     """Exit code 0, or 1 when a model has no result or a final run failed."""
-    from bench.config.network import with_available_text
-    from bench.search.plan import plan_sweep
-    from bench.search.widths import find_widths
-    from core.progress import progress
+    from bench.search.sweeping import sweep
 
-    find_widths()
-    plan = plan_sweep(with_available_text(settings))
-    note = plan.note_on_trials()
-    if note:
-        print(note)
-    if plan.dry_run:
-        from bench.search.estimate import estimate, print_estimates
-
-        with progress() as report:
-            estimates = estimate(plan, report)
-        print_estimates(estimates, plan)
-        return RUN_FAILED if all(one.refused for one in estimates) else OK
-    from bench.search.driver import run_plan
-    from bench.search.table import print_sweep
-
-    with progress() as report:
-        result = run_plan(plan, report)
-    print_sweep(result, plan.entries[0].configuration.store)
-    return RUN_FAILED if any(model.cause for model in result.models) else OK
+    return sweep(settings)
 
 
 if __name__ == "__main__":

@@ -64,26 +64,26 @@ example: python -m bench.waits before=../older only=figure9"""
 @command_line(HELP, texts)
 def main(settings: Mapping[str, str | None]) -> int:
     """Measure, print, and save where ``output=`` says."""
-    given = {"before": "", "rounds": "3", "only": "", "output": ""}
+    request = {"before": "", "rounds": "3", "only": "", "output": ""}
     for key, value in settings.items():
-        if key not in given:
-            raise UserError(f"there is no setting '{key}': {nearest(key, given)}")
-        given[key] = value or ""
-    if not given["rounds"].isdecimal() or int(given["rounds"]) < 1:
-        raise UserError(f"rounds={given['rounds']} is not a number of at least 1")
-    if given["only"] and given["only"] not in WAITS:
-        raise UserError(f"only={given['only']}: {nearest(given['only'], WAITS)}")
-    trees = {"before": absolute(given["before"])} if given["before"] else {}
+        if key not in request:
+            raise UserError(f"there is no setting '{key}': {nearest(key, request)}")
+        request[key] = value or ""
+    if not request["rounds"].isdecimal() or int(request["rounds"]) < 1:
+        raise UserError(f"rounds={request['rounds']} is not a number of at least 1")
+    if request["only"] and request["only"] not in WAITS:
+        raise UserError(f"only={request['only']}: {nearest(request['only'], WAITS)}")
+    trees = {"before": absolute(request["before"])} if request["before"] else {}
     if trees and not (trees["before"] / "bench").is_dir():
-        raise UserError(f"before={given['before']} is no checkout of this project")
+        raise UserError(f"before={request['before']} is no checkout of this project")
     trees["here"] = ROOT
     seconds: dict[str, dict[str, list[float]]] = {}
-    for name in [given["only"]] if given["only"] else WAITS:
-        seconds[name] = _measured(WAITS[name], trees, int(given["rounds"]))
-        medians = {tree: statistics.median(found) for tree, found in seconds[name].items()}
+    for name in [request["only"]] if request["only"] else WAITS:
+        seconds[name] = _measured(WAITS[name], trees, int(request["rounds"]))
+        medians = {tree: statistics.median(measured) for tree, measured in seconds[name].items()}
         print(name, *(f"{tree} {median:.2f} CPU-s" for tree, median in medians.items()), sep="  ")
-    if given["output"]:
-        path = absolute(given["output"])
+    if request["output"]:
+        path = absolute(request["output"])
         before = json.loads(path.read_text()) if path.exists() else {}
         write_atomically(path, (json.dumps({**before, **seconds}, indent=1) + "\n").encode())
     return OK

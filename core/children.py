@@ -69,7 +69,7 @@ class Child:
         self._answers = tempfile.TemporaryDirectory(prefix="child-")
         self._error_file = Path(self._answers.name) / "error"
         marks = f"{os.environ.get(MARK, '')} {self._mark}".strip()
-        own = {MARK: marks, ERROR_FILE: str(self._error_file)}
+        of_child = {MARK: marks, ERROR_FILE: str(self._error_file)}
         self._tail = b""
         self._stop = StopIsCtrlC()
         # Ctrl-C on the terminal is for this process, which tells its child once. A thread hears
@@ -78,7 +78,7 @@ class Child:
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**os.environ, **(environment or {}), **own},
+            env={**os.environ, **(environment or {}), **of_child},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -77,6 +77,6 @@ def residual_of(table: Table) -> float:
     centre = mean_of(items)
     squares = 0.0
     for row in table:
-        own = mean_of(row) - centre
-        squares += sum((x - own - item) ** 2 for x, item in zip(row, items, strict=True))
+        of_seed = mean_of(row) - centre
+        squares += sum((x - of_seed - item) ** 2 for x, item in zip(row, items, strict=True))
     return squares / ((seeds - 1) * (count - 1)) / (seeds * count)

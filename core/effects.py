@@ -79,4 +79,4 @@ def discoveries(ps: Sequence[float | None], share: float = FALSE_DISCOVERIES) ->
     if not ps:
         return []
     adjusted = false_discovery_control([1.0 if p is None else p for p in ps])
-    return [p is not None and bool(own <= share) for p, own in zip(ps, adjusted, strict=True)]
+    return [p is not None and bool(q <= share) for p, q in zip(ps, adjusted, strict=True)]

@@ -45,11 +45,17 @@ class UserError(Exception):
 
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A clause that names the closest valid spelling, or lists the valid ones."""
-    known = sorted(valid)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    names = sorted(valid)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    return "valid names: " + (", ".join(known) if known else "none")
+    return "valid names: " + (", ".join(names) if names else "none")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; the name of its class where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def place_of(error: BaseException) -> str:
@@ -68,8 +74,8 @@ def place_of(error: BaseException) -> str:
 
 def _line(file: str, number: int | None) -> str:
     path = Path(file)
-    shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-    return f"{shown}, line {number}"
+    relative = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    return f"{relative}, line {number}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -81,9 +87,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def describe_memory_error(error: BaseException) -> str:
     """What was asked for and how to ask for less, as one sentence."""
-    asked = (str(error).strip() or "no more to be had").splitlines()[0]
+    request = (str(error).strip() or "no more to be had").splitlines()[0]
     return (
-        f"this machine has too little memory for that ({asked}): lower the sizes, such as the "
+        f"this machine has too little memory for that ({request}): lower the sizes, such as the "
         "numbers of sequences and items, lengths, widths or training.batch_size"
     )
 
@@ -172,8 +178,8 @@ def _nearly(error: UnicodeError) -> tuple[str, int]:
 def _forget_working_directory() -> None:
     """Take the working directory off the import path, where ``python -m`` put it first: a file that
     lies beside a stranger's record must not stand in for a library."""
-    here = Path.cwd()
-    if not sys.flags.safe_path and sys.path[:1] in ([""], [str(here)]) and here.resolve() != ROOT:
+    cwd = Path.cwd()
+    if not sys.flags.safe_path and sys.path[:1] in ([""], [str(cwd)]) and cwd.resolve() != ROOT:
         del sys.path[0]
 
 

@@ -51,9 +51,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 def terminal(text: str) -> str:
     """Lines for a terminal: what would move its cursor, set its colours or turn the direction of
     the text is spelled out, such as ``\\x1b``; line breaks and tabs stay."""
-    return _UNSHOWN_IN_LINES.sub(
-        lambda found: found[0] if _is_shown(found[0]) else _spelled(found[0]), text
-    )
+    return _UNSHOWN_IN_LINES.sub(_calm, text)
 
 
 def html(text: str) -> str:
@@ -72,8 +70,8 @@ def script(value: object) -> str:
     return _IN_SCRIPT.sub(_in_script, text)
 
 
-def _in_script(found: re.Match[str]) -> str:
-    whole, code = found[0], found[3]
+def _in_script(match: re.Match[str]) -> str:
+    whole, code = match[0], match[3]
     if whole in "<>&":
         return f"\\u{ord(whole):04x}"
     return f"\\{whole}" if code and not _is_shown(chr(int(code, 16))) else whole
@@ -82,7 +80,7 @@ def _in_script(found: re.Match[str]) -> str:
 def latex(text: str) -> str:
     """LaTeX on one line, in a paragraph, a cell of a table or a field of BibTeX."""
     line = terminal(" ".join(text.split()))
-    return _LATEX_SIGNS.sub(lambda found: _LATEX.get(found[0], f"{found[0]}{{}}"), line)
+    return _LATEX_SIGNS.sub(lambda sign: _LATEX.get(sign[0], f"{sign[0]}{{}}"), line)
 
 
 def markdown(text: str) -> str:
@@ -115,8 +113,8 @@ def spreadsheet(value: object) -> object:
     return "'" * formula + _UNSHOWN.sub(_calm, value)
 
 
-def _calm(found: re.Match[str]) -> str:
-    return found[0] if _is_shown(found[0]) else _spelled(found[0])
+def _calm(character: re.Match[str]) -> str:
+    return character[0] if _is_shown(character[0]) else _spelled(character[0])
 
 
 def _is_shown(character: str) -> bool:

@@ -43,9 +43,9 @@ def told_command(words: Sequence[str]) -> list[str]:
     other program with settings alone. Where things are kept is left out, so that others can give
     the same command; where data lie they have to say."""
     program = _module(Path(words[0]).resolve())
-    told = [told_word(word) for word in words[1:] if program or "=" in word]
-    own = [f"{key}={place}" for key in KEPT_HERE for place in (PATH, ADDRESS)]
-    return ["python", *(program or ["SCRIPT"]), *(w for w in told if w and w not in own)]
+    told_words = [told_word(word) for word in words[1:] if program or "=" in word]
+    places = [f"{key}={place}" for key in KEPT_HERE for place in (PATH, ADDRESS)]
+    return ["python", *(program or ["SCRIPT"]), *(w for w in told_words if w and w not in places)]
 
 
 def told_word(word: str) -> str:
@@ -78,9 +78,13 @@ def _is_setting(key: str) -> bool:
 def _of_tasks() -> tuple[set[str], set[str]]:
     """The settings of all tasks, and those of them that name a place on this machine."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    files = [yaml.load(path.read_text(), loader) for path in (ROOT / "tasks").glob("*.yaml")]
-    places = {place for file in files for place in file.get("locations", ())}
-    return {key for file in files for key in file}, places
+    settings: set[str] = set()
+    places: set[str] = set()
+    for path in (ROOT / "tasks").glob("*.yaml"):
+        content = yaml.load(path.read_text(), loader)
+        settings.update(content)
+        places.update(content.get("locations", ()))
+    return settings, places
 
 
 def _module(program: Path) -> list[str]:
@@ -115,17 +119,17 @@ def _told_line(error: BaseException) -> str:
     """Of one error alone."""
     if size := _SIZE.search(str(error)):
         return size[0]
-    first = next(iter(str(error).strip().splitlines()), "")
-    files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
     published = [str(ROOT), *sysconfig.get_paths().values()]
-    own = [name for name in files if any(Path(name).is_relative_to(place) for place in published)]
-    known = set(re.findall(r"\w+", "".join(line for n in own for line in linecache.getlines(n))))
-    known |= {"PATH", "ADDRESS"}
-    told = [
-        word if all(w in known or _NUMBER.fullmatch(w) for w in re.findall(r"\w+", word)) else "…"
-        for word in without_places(first).split()
-    ]
-    return re.sub(r"…( …)+", "…", " ".join(told))
+    words = {"PATH", "ADDRESS"}
+    for name in {frame.filename for frame in traceback.extract_tb(error.__traceback__)}:
+        if any(Path(name).is_relative_to(place) for place in published):
+            words.update(re.findall(r"\w+", "".join(linecache.getlines(name))))
+    safe_words = []
+    for word in without_places("".join(str(error).strip().splitlines()[:1])).split():
+        parts = re.findall(r"\w+", word)
+        is_published = all(part in words or _NUMBER.fullmatch(part) for part in parts)
+        safe_words.append(word if is_published else "…")
+    return re.sub(r"…( …)+", "…", " ".join(safe_words))
 
 
 def told_system() -> str:

@@ -49,16 +49,16 @@ def progress(stream: TextIO | None = None) -> Iterator[Report]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(file=stream), transient=True) as bars:
-        known: dict[str, TaskID] = {}
+        bar_by_work: dict[str, TaskID] = {}
 
         def report(description: str, done: int, total: int) -> None:
             description = terminal(description)
             work = _work(description)
-            if work not in known:
-                known[work] = bars.add_task(description, total=total)
-            bars.update(known[work], description=description, completed=done, total=total)
+            if work not in bar_by_work:
+                bar_by_work[work] = bars.add_task(description, total=total)
+            bars.update(bar_by_work[work], description=description, completed=done, total=total)
             if done >= total:
-                bars.remove_task(known.pop(work))
+                bars.remove_task(bar_by_work.pop(work))
 
         yield report
 
@@ -143,25 +143,25 @@ def duration(seconds: float) -> str:
 def counted(things: Sequence[Thing], description: str, report: Report) -> Iterator[Thing]:
     """The same things, one after the other, and the report hears how many are done, unless all are
     within a second: a line about what took no time only hides the others."""
-    begun, told = time.monotonic(), False
+    begun, is_long = time.monotonic(), False
     for number, thing in enumerate(things):
-        told = told or time.monotonic() - begun > SECONDS_UNSAID
-        if told:
+        is_long = is_long or time.monotonic() - begun > SECONDS_UNSAID
+        if is_long:
             report(description, number, len(things))
         yield thing
-    if told:
+    if is_long:
         report(description, len(things), len(things))
 
 
 def now_and_then(tell: Callable[[], None], seconds: float = 5.0) -> Callable[[], None]:
     """``tell``, but only when it was silent for some seconds: what is timed pays a look at the
     clock for it."""
-    told = time.monotonic()
+    told_at = time.monotonic()
 
     def look() -> None:
-        nonlocal told
-        if time.monotonic() - told > seconds:
+        nonlocal told_at
+        if time.monotonic() - told_at > seconds:
             tell()
-            told = time.monotonic()
+            told_at = time.monotonic()
 
     return look

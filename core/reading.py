@@ -60,10 +60,10 @@ class Kind(Generic[Content]):
     def _adapter(self) -> TypeAdapter[Content]:
         return TypeAdapter(self.holds)
 
-    def refused(self, path: Path, why: str) -> UserError:
+    def refused(self, path: Path, reason: str) -> UserError:
         """The error that says why the file at ``path`` cannot be trusted."""
         return UserError(
-            f"{_shown(str(path))} {_shown(why, LONGEST_REASON)}: {self.how}", RUN_FAILED
+            f"{_shown(str(path))} {_shown(reason, LONGEST_REASON)}: {self.how}", RUN_FAILED
         )
 
     def bytes_of(self, path: Path) -> bytes:
@@ -82,8 +82,8 @@ class Kind(Generic[Content]):
             raise UserError(f"there is no {self.name} at {place}: {self.how}", RUN_FAILED) from None
         except OSError as error:
             same = error.strerror == NOT_REGULAR
-            why = NOT_REGULAR if same else f"cannot be read ({error.strerror})"
-            raise self.refused(path, why) from None
+            reason = NOT_REGULAR if same else f"cannot be read ({error.strerror})"
+            raise self.refused(path, reason) from None
         if len(content) > self.most:
             most = f"{self.most / 2**20:g} MiB"
             raise self.refused(path, f"is larger than a {self.name} may be ({most})")
@@ -187,8 +187,8 @@ def _walked(tree: Any) -> tuple[str, int]:
             kind = type(value)
             if kind is float:
                 if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
-                    why = f"holds the number {value!r}, which is not finite or beyond ±1e150"
-                    return why, keys
+                    reason = f"holds the number {value!r}, which is not finite or beyond ±1e150"
+                    return reason, keys
             elif kind is int:
                 if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
                     return "holds an integer of more than 64 bits", keys
@@ -205,13 +205,14 @@ def _are_plain_numbers(values: list[Any]) -> bool:
 
 def _twice(content: bytes) -> str | None:
     """A key that one object of JSON has more than once: readers would not agree on its value."""
-    found: list[str] = []
+    repeated: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:
-        found.extend(k for k, times in Counter(key for key, _ in pairs).items() if times > 1)
+        counts = Counter(key for key, _ in pairs)
+        repeated.extend(key for key, times in counts.items() if times > 1)
 
     json.loads(content, object_pairs_hook=note)
-    return found[0] if found else None
+    return repeated[0] if repeated else None
 
 
 def read_all(

@@ -38,20 +38,3 @@ def kept_python_generators() -> Iterator[None]:
     finally:
         random.setstate(of_python)
         np.random.set_state(of_numpy)  # noqa: NPY002
-
-
-def next_python_draws() -> tuple[float, float]:
-    """The next number of each of the two generators: after a seed always the same, unless somebody
-    has drawn in between."""
-    import numpy as np
-
-    return random.random(), float(np.random.random_sample())  # noqa: NPY002
-
-
-def state_of_python_generators() -> tuple[object, ...]:
-    """Equal for two moments between which nobody has drawn from ``random`` or NumPy's generator."""
-    import numpy as np
-
-    state = np.random.get_state(legacy=False)  # noqa: NPY002
-    words, position = state["state"]["key"].tobytes(), state["state"]["pos"]
-    return random.getstate(), words, position, state["has_gauss"], state["gauss"]

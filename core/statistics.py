@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Literal, NamedTuple
 
 Direction = Literal["maximise", "minimise"]
@@ -173,7 +174,7 @@ def difference_interval(
     below = above = half
     if still or half <= ROUNDING:
         of_a, of_b = (
-            interval_of(x, kind, own, level) for x, own in zip((a, b), items, strict=True)
+            interval_of(x, kind, of_side, level) for x, of_side in zip((a, b), items, strict=True)
         )
         if of_a is None or of_b is None:
             return None
@@ -197,8 +198,7 @@ def paired_items(a: Items | None, b: Items | None) -> Items | None:
 def share_limits(successes: float, count: float, level: float = LEVEL) -> Interval:
     """Both limits of a share, exact at ``level`` (Clopper and Pearson 1934): each end leaves
     half of the rest outside. Effective numbers need not be whole."""
-    from scipy.special import betaincinv  # a quarter of a second that not every reader needs
-
+    betaincinv = _special().betaincinv
     tail, failures = (1 - level) / 2, count - successes
     none, all_of_them = successes < ROUNDING, failures < ROUNDING
     low = 0.0 if none else float(betaincinv(successes, failures + 1, tail))
@@ -212,11 +212,11 @@ def rank_ranges(intervals: Sequence[Interval | None], direction: Direction) -> l
     This is stricter than testing each pair: intervals may overlap although Welch's test finds a
     difference. An unknown interval overlaps everything.
     """
-    oriented = [_orient(interval, direction) for interval in intervals]
+    oriented = [_orient(unsigned, direction) for unsigned in intervals]
     ranges = []
-    for own in oriented:
-        surely_better = sum(other.low > own.high for other in oriented)
-        surely_worse = sum(other.high < own.low for other in oriented)
+    for interval in oriented:
+        surely_better = sum(other.low > interval.high for other in oriented)
+        surely_worse = sum(other.high < interval.low for other in oriented)
         ranges.append(RankRange(1 + surely_better, len(oriented) - surely_worse))
     return ranges
 
@@ -231,10 +231,10 @@ def half_width(parts: Sequence[Part], level: float = LEVEL, seeds: int = 0) -> f
     total = math.fsum(variance for variance, _ in parts)
     half = student_quantile(level, _freedom(parts)) * math.sqrt(total) if total > 0 else 0.0
     beyond = [*parts[:seeds], *(part for part in parts[seeds:] if part[0] < 0)]
-    own = math.fsum(variance for variance, _ in beyond)
-    if not seeds or own <= 0:
+    variance_beyond = math.fsum(variance for variance, _ in beyond)
+    if not seeds or variance_beyond <= 0:
         return half
-    return max(half, student_quantile(level, _freedom(parts[:seeds])) * math.sqrt(own))
+    return max(half, student_quantile(level, _freedom(parts[:seeds])) * math.sqrt(variance_beyond))
 
 
 def over_seeds(deviation: float, count: int) -> Part:
@@ -259,19 +259,19 @@ def parts_of_difference(
     :func:`difference_interval`."""
     if together is None:
         sides = zip((a, b), items, strict=True)
-        of_a, of_b = (over_seeds_and_items(x, kind, own) for x, own in sides)
+        of_a, of_b = (over_seeds_and_items(x, kind, of_side) for x, of_side in sides)
         return [of_a[0], of_b[0], *of_a[1:], *of_b[1:]]
     seeds = [over_seeds(deviation_of(x), len(x)) for x in (a, b)]
     return _with_items(seeds, (together.variance or 0.0, together.count - 1), together)
 
 
-def _with_items(seeds: list[Part], found: Part | None, items: Items | None) -> list[Part]:
-    if found is None or items is None:
+def _with_items(seeds: list[Part], over_items: Part | None, items: Items | None) -> list[Part]:
+    if over_items is None or items is None:
         return seeds
     total = math.fsum(variance for variance, _ in seeds)
-    shared = min(items.shared, total, found[0])  # the sum is no less than either
-    freedom = sum(freedom for _, freedom in seeds) * found[1]
-    return [*seeds, found, (-shared, freedom)] if shared else [*seeds, found]
+    shared = min(items.shared, total, over_items[0])  # the sum is no less than either
+    freedom = sum(freedom for _, freedom in seeds) * over_items[1]
+    return [*seeds, over_items, (-shared, freedom)] if shared else [*seeds, over_items]
 
 
 def seeds_needed(
@@ -301,11 +301,12 @@ def seeds_needed(
         would be needed.
     """
     import numpy as np
-    from scipy.special import gammaincinv, ndtr, ndtri
 
+    special = _special()
     shares = np.linspace(0, 1, 2 * STEPS + 1)[1::2]  # the middles of so many equal parts
 
-    least = ndtri((1 + level) / 2) + ndtri(power)  # standard errors, even if they were known
+    # In standard errors, even if they were known.
+    least = special.ndtri((1 + level) / 2) + special.ndtri(power)
 
     def chance(count: int) -> float:
         parts = [*(over_seeds(deviation, count) for deviation in deviations), *fixed]
@@ -316,9 +317,9 @@ def seeds_needed(
             return 0.0
         freedom = _freedom(parts)
         # The mean is normal for each standard error that may be observed.
-        observed = np.sqrt(2 / freedom * gammaincinv(freedom / 2, shares))
+        observed = np.sqrt(2 / freedom * special.gammaincinv(freedom / 2, shares))
         half = student_quantile(level, freedom) * observed
-        inside = ndtr(abs(gap) / error - half) - ndtr(half - opposite / error)
+        inside = special.ndtr(abs(gap) / error - half) - special.ndtr(half - opposite / error)
         return float(np.maximum(inside, 0).mean())
 
     return next((n for n in range(2, maximum + 1) if chance(n) >= power), None)
@@ -349,7 +350,7 @@ def _over_items(mean: float, kind: Kind, items: Items | None) -> Part | None:
 def _can_be_known(samples: Sequence[Sequence[float]], items: Sequence[Items | None]) -> bool:
     """Whether there is more than one seed and item of each, and no number is infinite."""
     return all(len(values) > 1 and all(map(math.isfinite, values)) for values in samples) and all(
-        own is None or own.count > 1 for own in items
+        of_sample is None or of_sample.count > 1 for of_sample in items
     )
 
 
@@ -361,9 +362,7 @@ def _least_effective(seeds: int, items: Items | None) -> float:
 
 def _effective_items(mean: float, half: float, level: float) -> float | None:
     """So many items give a share this half-width, if it is nearly normal."""
-    from scipy.special import ndtri
-
-    spread, normal = mean * (1 - mean), float(ndtri((1 + level) / 2))
+    spread, normal = mean * (1 - mean), float(_special().ndtri((1 + level) / 2))
     return None if spread < ROUNDING else spread * (normal / half) ** 2
 
 
@@ -376,9 +375,14 @@ def _freedom(parts: Sequence[Part]) -> float:
 
 
 def student_quantile(level: float, freedom: float) -> float:
-    from scipy.special import stdtrit  # half a second to import, and not every reader needs it
+    return float(_special().stdtrit(freedom, (1 + level) / 2))
 
-    return float(stdtrit(freedom, (1 + level) / 2))
+
+def _special() -> ModuleType:
+    """SciPy's functions, whose import takes half a second that not every reader needs."""
+    from scipy import special
+
+    return special
 
 
 def _orient(interval: Interval | None, direction: Direction) -> Interval:

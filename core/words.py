@@ -34,11 +34,11 @@ def _quoted(value: Any) -> str:
     return json.dumps(value)
 
 
-def with_home_quoted(given: str) -> str:
+def with_home_quoted(argument: str) -> str:
     """A word of a command line for Hydra's grammar, which does not know a value such as ~/runs: it
     is plain text."""
-    key, equals, value = given.partition("=")
-    return word(key, value) if equals and value.startswith("~") else given
+    key, equals, value = argument.partition("=")
+    return word(key, value) if equals and value.startswith("~") else argument
 
 
 def wants_help(words: Sequence[str]) -> bool:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # lightning 2.6.6 with torchmetrics 1.9.0: `import lightning.pytorch` imports transformers, matplotlib
-# and scipy.signal too, wherever these are installed, though a training uses nothing of them. It looks
+# and scipy.signal too, if these are installed, though a training uses nothing of them. Lightning asks
 # whether torchmetrics can compute in half precision, and torchmetrics imports its metrics of texts,
-# audio and plots, each with the packages of its extras. Every worker of a sweep pays for it.
+# audio and plots, each with the packages of its extras. Every worker of a sweep pays for these imports.
 #
 # Needs a Python with pip (PYTHON=python3 is the default). torch is taken from it, or installed.
 # Exit code 0: it behaves as described; 1: it does not any more; 2: it could not be installed.

@@ -3,8 +3,8 @@
 # values, which it uses by default, than without it, from the third token of the text on.
 #
 # A step with the cache keeps the keys after rotary positions were applied to them, and the next step
-# applies positions to all keys again. So the older a key is, the more often it was turned. The first
-# call, without a cache yet, keeps keys as they were, so that two tokens are right.
+# applies positions to all keys again. So older keys are rotated more often. The first
+# call, without a cache yet, keeps keys as they were, so two tokens are right.
 #
 # Needs a Python with pip (PYTHON=python3 is the default). torch is taken from it, or installed.
 # Exit code 0: it behaves as described; 1: it does not any more; 2: it could not be installed.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # minimamba 1.0.1: generate() and generate_streaming() with the cache that they use by default end in
-# an AttributeError at the second new token, whatever the model and the prompt.
+# an AttributeError at the second new token, for every model and prompt.
 #
 # The step of one token calls Tensor.roll_, which PyTorch does not have (torch.roll gives a new
 # tensor). With use_cache=False the same call works.

@@ -2,8 +2,8 @@
 # pytorch-tcn 1.2.3: with its default weight_norm, kernel_initializer reaches no dilated convolution.
 #
 # The initialiser is applied to conv.weight, which weight_norm computes anew from its own two
-# parameters. Whatever kernel_initializer says, a TCN() has one and the same set of kernels, those that
-# torch.nn.Conv1d starts with; without weight_norm it decides them (kaiming and xavier are one where layers are square).
+# parameters. A TCN() has the kernels that torch.nn.Conv1d starts with under every kernel_initializer;
+# without weight_norm the initialiser decides them (kaiming and xavier agree where layers are square).
 #
 # Needs a Python with pip (PYTHON=python3 is the default). torch is taken from it, or installed.
 # Exit code 0: it behaves as described; 1: it does not any more; 2: it could not be installed.

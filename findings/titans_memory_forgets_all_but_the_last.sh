@@ -2,8 +2,8 @@
 # titans-memory 0.3.0: without momentum and decay, a chunk leaves only its last token in the memory.
 #
 # NeuralMemory(use_momentum=False, use_decay=False) is the plain rule: each token adds its gradient
-# step to the memory. Of the 16 tokens of a chunk the last alone reaches later chunks; whatever the
-# others were, all outputs of later chunks are the same, bit for bit.
+# step to the memory. Of the 16 tokens of a chunk only the last reaches later chunks: changing the
+# others leaves all outputs of later chunks the same, bit for bit.
 #
 # Needs a Python with pip (PYTHON=python3 is the default). torch is taken from it, or installed.
 # Exit code 0: it behaves as described; 1: it does not any more; 2: it could not be installed.

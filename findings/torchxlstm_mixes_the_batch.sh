@@ -2,8 +2,8 @@
 # torchxlstm 0.0.3: in an mLSTM a sequence's output depends on the other sequences of its batch.
 #
 # The normaliser max(|nᵀq|, 1) of one sequence is taken from n.T @ q of the whole batch, (hidden, batch)
-# times (batch, hidden), which sums over sequences. So what is said of one sequence changes with what
-# stands beside it, also in eval mode.
+# times (batch, hidden), which sums over sequences. So the output of a sequence changes with its
+# neighbours, also in eval mode.
 #
 # Needs a Python with pip (PYTHON=python3 is the default). torch is taken from it, or installed.
 # Exit code 0: it behaves as described; 1: it does not any more; 2: it could not be installed.

@@ -52,8 +52,8 @@ def _figure(figure: Experiment, all_records: Sequence[RunRecord]) -> dict[str, A
             for claim in figure.claims:
                 findings = [_attempt(claim.rule.judge, without_controls, level) for level in LEVELS]
                 # Beside its control; in older checkouts the method was not public.
-                beside_control = getattr(claim, "finding", None) or claim._finding
-                findings.append(_attempt(beside_control, part))
+                name = "finding" if hasattr(claim, "finding") else "_finding"
+                findings.append(_attempt(getattr(claim, name), part))
                 of_claim = of_preset["judged"].setdefault(claim.name, {})
                 of_claim[label] = findings
     return content

@@ -89,7 +89,7 @@ def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
     """Every run that the plan names, and the twins of its controls: served, or made. The controls
     of a sweep follow it at once, so that its claims can be judged while the next one trains."""
     from bench.search.batch import make_all
-    from bench.sweep import records_of
+    from bench.search.driver import records_of
     from core.progress import progress
 
     plan = request.plan(experiment)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED
+from tests.commands import run
 from tests.conftest import ROOT
 
 FILE_AND_CODE = re.compile(r"`([\w/]+\.(?:py|yaml))`[^\n]*\n\n```\w+\n(.*?)```", re.DOTALL)
@@ -27,7 +25,7 @@ def examples(page: str) -> dict[str, str]:
 
 
 def copy_of_the_repository(folder: Path) -> Path:
-    unwanted = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+    unwanted = shutil.ignore_patterns(".*", "*.egg-info")  # compiled modules are as good there
     large = {ROOT: {"runs"}, ROOT / "leaderboards": {"records"}}  # bench/runs is no store
 
     def skipped(place: str, names: list[str]) -> set[str]:
@@ -64,10 +62,18 @@ import json, runpy, sys
 for words in json.loads(sys.argv[1]):
     sys.argv[:] = words
     try:
-        runpy.run_module(words[0], run_name="__main__")
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         assert not ended.code, words
 """
+
+
+def run_in(repository: Path, *commands: list[str]) -> str:
+    """What the commands print, each of which must end with exit code 0."""
+    words = ["-c", ONE_AFTER_ANOTHER, json.dumps(commands)]
+    done = run(*words, cwd=repository, env={"PYTHONPATH": str(repository)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.mark.processes
@@ -82,29 +88,14 @@ def test_what_a_stranger_adds_by_the_pages_is_found_and_conforms(tmp_path: Path)
             (repository / path).parent.mkdir(exist_ok=True)
             (repository / path).write_text(content)
 
-    def run(*command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=repository,
-            env={**os.environ, "PYTHONPATH": str(repository)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
     known = [one for names, _, _ in ADDED.values() for one in names]
     files_of_tests = [path for _, tests, _ in ADDED.values() for path in tests]
-    told = run(
-        *("-m", "pytest", "-v", "-p", "no:cacheprovider"),
-        *(*files_of_tests, "-k", " or ".join(known)),
-    )
+    words = ["pytest", "-v", "--assert=plain", "-p", "no:cacheprovider", *files_of_tests]
+    told = run_in(repository, [*words, "-k", " or ".join(known)])
     for one in known:
         assert re.search(rf"\[.*{one}.*\] PASSED", told), one
     commands = [[*words, f"store={tmp_path / 'runs'}"] for _, _, words in ADDED.values()]
-    run("-c", ONE_AFTER_ANOTHER, json.dumps(commands))
-    listed = run("-m", "bench")
+    listed = run_in(repository, *commands, ["bench"])
     assert all(one in listed for one in known)
 
 
@@ -118,22 +109,13 @@ def test_a_figure_that_a_stranger_adds_by_the_page_has_a_session_a_picture_verdi
     ((path, content),) = examples("add_a_figure.md").items()
     assert len(content.splitlines()) < 80
     (repository / path).write_text(content)
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
-
-    def run(*command: str) -> str:
-        words = [sys.executable, "-m", *command]
-        done = subprocess.run(
-            words, cwd=repository, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     name = Path(path).stem
-    assert f"reproduce_{name}" in run("nox", "-l")
-    assert "2 reproduced, 0 contradicted" in run("reproduce", name)
+    build = ["leaderboards.build", "local=true"]
+    printed = run_in(repository, ["reproduce", name], build, ["nox", "-l"])
+    assert f"reproduce_{name}" in printed
+    assert "2 reproduced, 0 contradicted" in printed
     made = repository / "runs" / "reproductions" / name / "smoke"
     assert {"figure.png", "curves.json", "verdicts.json"} <= {p.name for p in made.iterdir()}
-    run("leaderboards.build", "local=true")
     board = read_board(repository / "runs" / "board.parquet")
     assert {claim.name for claim in board.claims if claim.figure == name} == {
         "the delta rule overwrites",

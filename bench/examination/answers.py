@@ -22,11 +22,11 @@ def without_numbers(outputs: Tensor) -> Tensor:
     return lost.any(-1) | outputs.isneginf().all(-1)
 
 
-def refuse_no_numbers(outputs: Tensor, what: str, state: str = "") -> None:
+def refuse_no_numbers(outputs: Tensor, method: str, state: str = "") -> None:
     """Nothing where outputs (..., channels) are numbers.
 
     Args:
-        what: the method that gave them.
+        method: the method that gave them.
         state: ends the sentence, such as " with its trained weights".
 
     Raises:
@@ -41,7 +41,7 @@ def refuse_no_numbers(outputs: Tensor, what: str, state: str = "") -> None:
     first = int(positions.int().argmax())
     where = f", first at position {first} of {len(positions)}" if outputs.ndim == 3 else ""
     raise UnfitModel(
-        f"{what} gave no numbers (NaN or infinity) for {int(without.sum())} of {without.numel()} "
+        f"{method} gave no numbers (NaN or infinity) for {int(without.sum())} of {without.numel()} "
         f"outputs{where}{state}"
     )
 
@@ -92,16 +92,16 @@ def answers_are_numbers(model: nn.Module) -> Iterator[None]:
         UnfitModel: an output is no number.
     """
 
-    def look(what: str, answer: Any) -> None:
+    def look(called: str, answer: Any) -> None:
         outputs = answer[0] if isinstance(answer, tuple) and answer else answer
         if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
             return
         if not torch._C._functorch.is_functorch_wrapped_tensor(outputs):  # has no values to ask
-            refuse_no_numbers(outputs, what, ", in the evaluation")
+            refuse_no_numbers(outputs, called, ", in the evaluation")
 
-    def looked_at(method: Callable[..., Any], what: str, *args: Any, **named: Any) -> Any:
+    def looked_at(method: Callable[..., Any], called: str, *args: Any, **named: Any) -> Any:
         answer = _on_copies(method, *args, **named)
-        look(what, answer)
+        look(called, answer)
         return answer
 
     hooks = [

@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bench.examination.reader import Reader
+from bench.examination.reader import ModelReader
 from bench.examination.rounding import (
-    Difference,
+    OutputDifference,
     Pair,
     is_rounding,
     largest_difference,
     sizes_of,
     sum_lengths,
 )
-from bench.examination.sequences import UNCHANGED, Sequences
+from bench.examination.sequences import UNCHANGED, CutSequences
 from bench.training.unfit import UnfitModel
 
 
@@ -25,19 +25,19 @@ class Comparisons:
         state: which weights are asked, at the end of the sentences.
     """
 
-    def __init__(self, model: nn.Module, reader: Reader, trained: bool) -> None:
+    def __init__(self, model: nn.Module, reader: ModelReader, trained: bool) -> None:
         self.model, self.reader = model, reader
         self.state = " with its trained weights" if trained else ""
 
     def same_twice(
-        self, sequences: Sequences, outputs: Tensor, again: Tensor, training: bool = False
+        self, sequences: CutSequences, outputs: Tensor, repeated: Tensor, training: bool = False
     ) -> None:
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             first = self.reader.read(model, sequences.inputs, training)
             self.reader.read(model, sequences.changed, training)
             return first, self.reader.read(model, sequences.inputs, training), sizes_of(first)
 
-        difference = self.differ(pair, sequences.length, (outputs, again, sizes_of(outputs)))
+        difference = self.differ(pair, sequences.length, (outputs, repeated, sizes_of(outputs)))
         if difference is None:
             return
         mode = "in training mode " if training else ""
@@ -49,13 +49,13 @@ class Comparisons:
         )
 
     def compare_changed(
-        self, sequences: Sequences, outputs: Tensor, others: Tensor, training: bool = False
+        self, sequences: CutSequences, outputs: Tensor, others: Tensor, training: bool = False
     ) -> None:
         """Nothing before a cut may have changed."""
-        kept = sequences.before_the_cut().unsqueeze(2)
+        before_cut = sequences.before_the_cut().unsqueeze(2)
 
         def within(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            return first, torch.where(kept, second, first), sizes_of(first)
+            return first, torch.where(before_cut, second, first), sizes_of(first)
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             first = self.reader.read(model, sequences.inputs, training)
@@ -78,22 +78,22 @@ class Comparisons:
             f"({difference})"
         )
 
-    def _row_alone_changes(self, sequences: Sequences, row: int, training: bool) -> bool:
+    def _row_alone_changes(self, sequences: CutSequences, row: int, training: bool) -> bool:
         """Whether it is the future of a row, and not the rows beside it, that changes its past."""
-        cut, here = sequences.cuts[row], slice(row, row + 1)
+        cut, this_row = sequences.cuts[row], slice(row, row + 1)
         if cut in (0, sequences.length):
             return False
         changed = sequences.inputs.clone()  # some models take no batch of one in training mode
-        changed[here] = sequences.changed[here]
+        changed[this_row] = sequences.changed[this_row]
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             first = self.reader.read(model, sequences.inputs, training)
             second = self.reader.read(model, changed, training)
-            return first[here, :cut], second[here, :cut], sizes_of(first)[here, :cut]
+            return first[this_row, :cut], second[this_row, :cut], sizes_of(first)[this_row, :cut]
 
         return self.differ(pair, sequences.length) is not None
 
-    def differs_alone(self, sequences: Sequences) -> bool:
+    def differs_alone(self, sequences: CutSequences) -> bool:
         row = slice(UNCHANGED, UNCHANGED + 1)
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,15 +104,15 @@ class Comparisons:
         return self.differ(pair, sequences.length) is not None
 
     def differ(
-        self, pair: Pair, length: int, known: tuple[Tensor, Tensor, Tensor] | None = None
-    ) -> Difference | None:
+        self, pair: Pair, length: int, computed: tuple[Tensor, Tensor, Tensor] | None = None
+    ) -> OutputDifference | None:
         """The largest difference of two outputs, or None where it is rounding.
 
         Args:
-            known: what ``pair`` gives by the model, if it was computed already.
+            computed: what ``pair`` gives by the model, if it was computed already.
         """
         terms = sum_lengths(self.model, length)
-        difference = largest_difference(*(known or pair(self.model)), terms)
+        difference = largest_difference(*(computed or pair(self.model)), terms)
         if difference.ratio <= 1 or is_rounding(self.model, pair, difference, terms):
             return None
         return difference

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from bench.examination.examined import Examined
 from bench.examination.examiner import Examiner
-from bench.examination.reader import Buffers, Reader, offers_hidden
+from bench.examination.reader import Buffers, ModelReader, offers_hidden
 from bench.examination.rounding import largest_difference, sizes_of, sum_lengths
 from bench.training.seeding import kept_random_state
 from bench.training.unfit import UnfitModel
@@ -60,7 +60,7 @@ def examine(
     seed: int = 0,
     positions: int = FEWEST_POSITIONS,
     trained: bool = False,
-    asked: Tensor | None = None,
+    scored: Tensor | None = None,
 ) -> Examined:
     """Examine a model on sequences like those of a batch.
 
@@ -70,14 +70,14 @@ def examine(
         seed: of the cuts and of what is drawn.
         positions: how many a pass may have, padding included; a batch has four rows at least.
         trained: whether the weights are those that will be scored.
-        asked: positions whose outputs the task scores, bool (batch, time), if it is not all: the
+        scored: positions whose outputs the task scores, bool (batch, time), if it is not all: the
             input after one of them is where a leak pays.
 
     Raises:
         UnfitModel: what the model fails first, in a sentence.
     """
     with left_as_it_was(model, inputs.device):
-        return Examiner(model, specification, inputs, seed, positions, trained, asked).examined()
+        return Examiner(model, specification, inputs, seed, positions, trained, scored).examined()
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def left_as_it_was(model: nn.Module, device: torch.device) -> Iterator[None]:
             module.training = mode
 
 
-class Answers:
+class RepeatedAnswers:
     """What a model answers now, to see later whether it still does.
 
     Args:
@@ -123,4 +123,4 @@ class Answers:
     def _now(self) -> Tensor:
         by_hidden = offers_hidden(self.model)  # fewer numbers, of the same positions
         with left_as_it_was(self.model, self.inputs.device):
-            return Reader(self.seed, by_hidden).read(self.model, self.inputs)
+            return ModelReader(self.seed, by_hidden).read(self.model, self.inputs)

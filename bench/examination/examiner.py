@@ -12,9 +12,15 @@ from bench.examination.answers import refuse_no_numbers, refuse_other_shape, wit
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
-from bench.examination.reader import Buffers, Reader, offers_hidden
+from bench.examination.reader import Buffers, ModelReader, offers_hidden
 from bench.examination.rounding import moved, sizes_of
-from bench.examination.sequences import FEWEST_ROWS, UNCHANGED, Sequences, Source, cut_between
+from bench.examination.sequences import (
+    FEWEST_ROWS,
+    UNCHANGED,
+    CutSequences,
+    SequenceSource,
+    cut_between,
+)
 from bench.records.schema import Passed
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
@@ -41,16 +47,16 @@ class Examiner(Comparisons):
         seed: int,
         positions: int,
         trained: bool,
-        asked: Tensor | None,
+        scored: Tensor | None,
     ) -> None:
         most = LARGEST_OUTPUT // (specification.output_size * FEWEST_ROWS)
         by_hidden = inputs.shape[1] > most and offers_hidden(model)
         if by_hidden:  # large vocabularies; the tasks do not ask for all logits either
             most = LARGEST_OUTPUT
-        super().__init__(model, Reader(seed, by_hidden), trained)
+        super().__init__(model, ModelReader(seed, by_hidden), trained)
         self.specification, self.trained = specification, trained
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "examination"))
-        self.source = Source(inputs, specification, self.generator, asked)
+        self.source = SequenceSource(inputs, specification, self.generator, scored)
         self.result = Examined()
         self.random = False  # whether outputs in eval mode depend on random numbers
         self.length = max(1, min(inputs.shape[1], most))
@@ -98,7 +104,7 @@ class Examiner(Comparisons):
     def _pass(self, *names: Passed) -> None:
         self.result.passed += [name for name in names if name not in self.result.passed]
 
-    def _longest(self) -> Sequences | None:
+    def _longest(self) -> CutSequences | None:
         """Sequences as long as any that the task has, if that is longer than its batches are and
         not too long to be looked at."""
         limit = getattr(self.model, "context_limit", None)
@@ -112,7 +118,7 @@ class Examiner(Comparisons):
     def _cut_inside(self, length: int) -> int:
         return cut_between(length // 4, length - 1, self.generator)
 
-    def _shape(self, sequences: Sequences) -> None:
+    def _shape(self, sequences: CutSequences) -> None:
         """Two sequences, which also tell whether the model draws random numbers."""
         length = (
             min(sequences.length, FEWEST_POSITIONS_OF_LOGITS) if self.reader.by_hidden else None
@@ -123,11 +129,11 @@ class Examiner(Comparisons):
         refuse_other_shape(outputs, inputs, self.specification.output_size)
         self._pass("shape")
         if self.reader.drew:
-            other = Reader(self.reader.seed + 1, False)
+            other = ModelReader(self.reader.seed + 1, False)
             with torch.no_grad():
                 self.random = not torch.equal(outputs, other.call(self.model, inputs))
 
-    def _values(self, sequences: Sequences) -> Tensor | None:
+    def _values(self, sequences: CutSequences) -> Tensor | None:
         """Change values after each cut, in eval mode.
 
         Returns:
@@ -146,13 +152,14 @@ class Examiner(Comparisons):
         judged = outputs if self.trained else outputs[:, : self.length]
         state = f",{self.state}" if self.state else ""
         refuse_no_numbers(judged, "hidden" if self.reader.by_hidden else "forward", state)
-        others, again = self.reader.read(self.model, changed), self.reader.read(self.model, inputs)
-        self.same_twice(sequences, outputs, again)
+        others = self.reader.read(self.model, changed)
+        repeated = self.reader.read(self.model, inputs)
+        self.same_twice(sequences, outputs, repeated)
         self.compare_changed(sequences, outputs, others)
         self._pass("numbers", "same outputs twice", "independent of the batch", "causal by values")
         return outputs
 
-    def _prefix(self, sequences: Sequences, outputs: Tensor, cut: int) -> None:
+    def _prefix(self, sequences: CutSequences, outputs: Tensor, cut: int) -> None:
         """The first positions of one sequence alone, in eval mode."""
         if not 0 < cut < sequences.length or self.random:
             return
@@ -186,7 +193,7 @@ class Examiner(Comparisons):
             "positions <= t only"
         )
 
-    def _whole_batch(self, sequences: Sequences) -> None:
+    def _whole_batch(self, sequences: CutSequences) -> None:
         """A sequence in a batch as large as those of the training, in eval mode."""
         length, rows = sequences.length, slice(len(sequences.inputs))
         most = max(SMALL_BATCH, self.positions)
@@ -225,7 +232,7 @@ class Examiner(Comparisons):
         others = self.reader.read(self.model, sequences.changed)
         self.compare_changed(sequences, outputs, others)
 
-    def _hidden(self, sequences: Sequences) -> None:
+    def _hidden(self, sequences: CutSequences) -> None:
         """Outputs by ``hidden`` are those of ``forward``."""
         if not offers_hidden(self.model):
             return
@@ -234,11 +241,11 @@ class Examiner(Comparisons):
         inputs = torch.stack(rows)[:, : min(longest, sequences.length)]
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-            own: Any = model.eval()
+            evaluated: Any = model.eval()
             with torch.no_grad():
-                outputs = self.reader.call(own, inputs, hidden=False)
-                vectors = self.reader.call(own, inputs, hidden=True)
-                return vectors @ own.output_matrix.T, outputs, sizes_of(outputs)
+                outputs = self.reader.call(evaluated, inputs, hidden=False)
+                vectors = self.reader.call(evaluated, inputs, hidden=True)
+                return vectors @ evaluated.output_matrix.T, outputs, sizes_of(outputs)
 
         difference = self.differ(pair, inputs.shape[1])
         if difference is not None:
@@ -248,12 +255,12 @@ class Examiner(Comparisons):
             )
         self._pass("hidden vectors")
 
-    def _training_mode(self, sequences: Sequences) -> None:
+    def _training_mode(self, sequences: CutSequences) -> None:
         """The same values and the gradients, with dropout and whatever else training has."""
         outputs = self.reader.read(self.model, sequences.inputs, True)
         others = self.reader.read(self.model, sequences.changed, True)
-        again, by_inputs, by_parameters = self._gradients(self.model, sequences)
-        self.same_twice(sequences, outputs, again, True)
+        repeated, by_inputs, by_parameters = self._gradients(self.model, sequences)
+        self.same_twice(sequences, outputs, repeated, True)
         self.compare_changed(sequences, outputs, others, True)
         self._pass("causal in training")
         if self.trained:
@@ -262,14 +269,14 @@ class Examiner(Comparisons):
             self._compare_gradients(sequences, by_inputs)
 
     def _gradients(
-        self, model: nn.Module, sequences: Sequences
+        self, model: nn.Module, sequences: CutSequences
     ) -> tuple[Tensor, list[Tensor], list[Tensor | None]]:
         """Outputs in training mode, and the gradients of those before each cut."""
-        kept = sequences.before_the_cut().unsqueeze(2)
+        before_cut = sequences.before_the_cut().unsqueeze(2)
 
         def weights(outputs: Tensor) -> Tensor:
             places = torch.arange(outputs.numel(), device=outputs.device).view(outputs.shape)
-            return places.cos().to(outputs.dtype) * kept
+            return places.cos().to(outputs.dtype) * before_cut
 
         parameters = [p for p in model.parameters() if p.requires_grad]
         call = partial(self.reader.call, model.train())
@@ -279,14 +286,14 @@ class Examiner(Comparisons):
         finally:
             buffers.restore()
 
-    def _compare_gradients(self, sequences: Sequences, by_inputs: list[Tensor]) -> None:
+    def _compare_gradients(self, sequences: CutSequences, by_inputs: list[Tensor]) -> None:
         """Outputs before a cut have no gradient at the inputs after it."""
-        kept = sequences.before_the_cut().unsqueeze(2)
+        before_cut = sequences.before_the_cut().unsqueeze(2)
 
         def within(gradients: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
             together = torch.cat(gradients, 2)
             sizes = torch.cat([g.abs().max().expand_as(g) for g in gradients], 2)
-            return torch.where(kept, 0.0, together), torch.zeros_like(together), sizes
+            return torch.where(before_cut, 0.0, together), torch.zeros_like(together), sizes
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             return within(self._gradients(model, sequences)[1])
@@ -307,7 +314,7 @@ class Examiner(Comparisons):
             "depend on inputs at positions <= t only"
         )
 
-    def _moved(self, sequences: Sequences) -> None:
+    def _moved(self, sequences: CutSequences) -> None:
         """What a branch that starts at zero hides."""
         self.state = MOVED
         sequences = self.source.draw(self.rows, sequences.length)

@@ -75,7 +75,7 @@ def built_elsewhere(
     Args:
         models: the class as ``_target_``, and its settings.
     """
-    mine = os.environ.get("PYTHONHASHSEED")
+    hash_seed = os.environ.get("PYTHONHASHSEED")
     with tempfile.TemporaryDirectory(prefix="examination-") as name:
         folder = Path(name)
         save_file({"inputs": inputs.cpu().contiguous()}, folder / INPUTS)
@@ -90,7 +90,7 @@ def built_elsewhere(
         (folder / REQUEST).write_text(json.dumps(request))
         process = subprocess.Popen(
             module_command("bench.examination.fresh_process", [str(folder)]),
-            env={**os.environ, "PYTHONHASHSEED": "1" if mine == "0" else "0"},
+            env={**os.environ, "PYTHONHASHSEED": "1" if hash_seed == "0" else "0"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

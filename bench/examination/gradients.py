@@ -68,19 +68,18 @@ def gradients_of(
             leaf = inputs.detach().clone().requires_grad_()
             outputs, vectors = call(leaf), [leaf]
         else:
-            with _Embedded(inputs) as seen:
+            with _Embedded(inputs) as watch:
                 outputs = call(inputs)
-            vectors = seen.vectors
+            vectors = watch.vectors
         if not outputs.requires_grad:
             return outputs, [], [None] * len(parameters)
         total = (outputs * weights(outputs.detach())).sum()
-        found = torch.autograd.grad(total, [*vectors, *parameters], allow_unused=True)
-    by_inputs = [
-        gradient.reshape(*inputs.shape[:2], -1)
-        for gradient in found[: len(vectors)]
-        if gradient is not None and gradient.shape[:2] == inputs.shape[:2]
-    ]
-    return outputs.detach(), by_inputs, list(found[len(vectors) :])
+        gradients = torch.autograd.grad(total, [*vectors, *parameters], allow_unused=True)
+    by_inputs = []
+    for gradient in gradients[: len(vectors)]:
+        if gradient is not None and gradient.shape[:2] == inputs.shape[:2]:
+            by_inputs.append(gradient.reshape(*inputs.shape[:2], -1))
+    return outputs.detach(), by_inputs, list(gradients[len(vectors) :])
 
 
 def without_gradient(model: nn.Module, gradients: Sequence[Tensor | None]) -> list[str]:

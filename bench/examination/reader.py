@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.training.seeding import seed_generators
-from core.seeding import derive_seed, state_of_python_generators
+from bench.training.seeding import seed_generators, state_of_python_generators
+from core.seeding import derive_seed
 
 
 def offers_hidden(model: nn.Module) -> bool:
@@ -20,20 +20,20 @@ class Buffers:
     """The buffers of a model as they are now."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.kept = [
-            (module, name, buffer, None if buffer is None else buffer.detach().clone())
-            for module in model.modules()
-            for name, buffer in module._buffers.items()
-        ]
+        self.saved: list[tuple[nn.Module, str, Tensor | None, Tensor | None]] = []
+        for module in model.modules():
+            for name, buffer in module._buffers.items():
+                value = None if buffer is None else buffer.detach().clone()
+                self.saved.append((module, name, buffer, value))
 
     def restore(self) -> None:
-        for module, name, buffer, value in self.kept:
+        for module, name, buffer, value in self.saved:
             if buffer is not None and value is not None and not torch.equal(buffer, value):
                 buffer.data.copy_(value)
             module._buffers[name] = buffer
 
 
-class Reader:
+class ModelReader:
     """Asks models for outputs (batch, time, channels), or for hidden vectors in their place.
 
     Attributes:
@@ -73,10 +73,10 @@ class Reader:
         seed_generators(derive_seed(self.seed, "draws of an examination"), inputs.device)
         by_hidden = self.by_hidden if hidden is None else hidden
         ask: Any = model.hidden if by_hidden else model
-        given, before = inputs.clone(), _random_state(inputs.device)
-        outputs: Tensor = ask(given)
+        passed, before = inputs.clone(), _random_state(inputs.device)
+        outputs: Tensor = ask(passed)
         self.drew = before != _random_state(inputs.device)
-        self.wrote = self.wrote or not torch.equal(given, inputs)
+        self.wrote = self.wrote or not torch.equal(passed, inputs)
         return outputs
 
 

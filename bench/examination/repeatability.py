@@ -9,7 +9,7 @@ some passes must go on as that one does.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from contextlib import ExitStack
 
 import torch
@@ -23,12 +23,7 @@ from bench.examination.observing import OUTPUTS, SEQUENCES, STATE, disturb, trai
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
-from bench.training.storage import (
-    count_parameters,
-    examine_storage,
-    packed,
-    with_second_names,
-)
+from bench.training.storage import count_parameters, examine_storage, packed, with_second_names
 from bench.training.unfit import UnfitModel
 from tasks.interface import Task
 
@@ -66,14 +61,14 @@ def examine_model(
         inputs = task.training_batch(seed, 0, SEQUENCES).to(device).inputs
         build = lambda: build_model(configuration, task, seed).to(device)  # noqa: E731
         with ExitStack() as running:
-            elsewhere = None
+            other_process = None
             models, specification = configuration.models, task.specification()
             if not is_own(models["_target_"]) and may_differ(models["_target_"]):
                 arguments = (models, specification, seed, inputs)
-                elsewhere = running.enter_context(built_elsewhere(*arguments))
+                other_process = running.enter_context(built_elsewhere(*arguments))
             changed = examine_repeatability(build, inputs, device)
-            if elsewhere is not None:
-                _refuse_other_process(observed(*arguments), elsewhere())
+            if other_process is not None:
+                _refuse_other_process(observed(*arguments), other_process())
         _examined[key] = changed
     changed, devices = _examined[key], configuration.training.devices
     if changed and devices > 1:
@@ -109,8 +104,8 @@ def _examine(
 ) -> tuple[str, ...]:
     model, same = build(), build()
     _refuse_other_weights(model.state_dict(), same.state_dict())
-    for one in (model, same):
-        disturb(one, 0, device)
+    for built in (model, same):
+        disturb(built, 0, device)
     before = {name: b.detach().clone() for name, b in model.named_buffers()}
     short = inputs[:, :POSITIONS]
     try:
@@ -118,8 +113,8 @@ def _examine(
     except Exception:  # a model may want whole sequences; if not, they raise the same
         short = inputs
         model, same = build(), build()
-        for one in (model, same):
-            disturb(one, 0, device)
+        for built in (model, same):
+            disturb(built, 0, device)
         outputs = training_pass(model, short, 0, device)
     if not _near(outputs, training_pass(same, short, 0, device)):
         raise UnfitModel(
@@ -134,11 +129,8 @@ def _examine(
             outputs.float().square().mean().backward()
         model.zero_grad(set_to_none=True)
     state = model.state_dict()
-    changed = tuple(
-        name
-        for name, buffer in model.named_buffers()
-        if name in before and name in state and not _equal(before[name], buffer)
-    )
+    after = dict(model.named_buffers())
+    changed = tuple(name for name in _other(before, after) if name in after and name in state)
     resumed = same if count_parameters(model) > LARGE else build()
     _load_as_from_a_file(resumed, state)
     if not _goes_on_alike(model, resumed, short.roll(PASSES + 1, 1), device):
@@ -152,7 +144,7 @@ def _examine(
 
 
 def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
-    other = [name for name in first if name not in second or not _equal(first[name], second[name])]
+    other = _other(first, second)
     other += [name for name in second if name not in first]
     if other:
         raise UnfitModel(
@@ -161,19 +153,15 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
         )
 
 
-def _refuse_other_process(here: dict[str, Tensor], there: dict[str, Tensor] | None) -> None:
-    if there is None:
+def _refuse_other_process(ours: dict[str, Tensor], theirs: dict[str, Tensor] | None) -> None:
+    if theirs is None:
         return
-    other = [
-        name.removeprefix(STATE)
-        for name in here
-        if name != OUTPUTS and not (name in there and _equal(here[name], there[name]))
-    ]
-    if other or not _near(here[OUTPUTS], there[OUTPUTS]):
-        what = _listed(other) if other else "its outputs in training"
+    other = [name.removeprefix(STATE) for name in _other(ours, theirs) if name != OUTPUTS]
+    if other or not _near(ours[OUTPUTS], theirs[OUTPUTS]):
+        differing = _listed(other) if other else "its outputs in training"
         raise UnfitModel(
-            f"the model is not the same when two processes build it from one seed ({what}): it "
-            f"depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
+            f"the model is not the same when two processes build it from one seed ({differing}): "
+            f"it depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
         )
 
 
@@ -198,12 +186,12 @@ def _goes_on_alike(
     """Whether both give the same outputs, evaluated and in a further step of training."""
     with torch.no_grad():
         evaluated = []
-        for one in (model, resumed):
+        for each in (model, resumed):
             seed_generators(0, device)
-            evaluated.append(one.eval()(inputs.clone()))
+            evaluated.append(each.eval()(inputs.clone()))
     if not _near(*evaluated):
         return False
-    return _near(*(training_pass(one, inputs, PASSES + 1, device) for one in (model, resumed)))
+    return _near(*(training_pass(each, inputs, PASSES + 1, device) for each in (model, resumed)))
 
 
 def _values(model: nn.Module) -> dict[str, Tensor]:
@@ -216,16 +204,17 @@ def _values(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in held.items()}
 
 
-def _lost(before: dict[str, Tensor], after: dict[str, Tensor], state: Iterable[str]) -> str:
+def _lost(before: dict[str, Tensor], after: dict[str, Tensor], state: Container[str]) -> str:
     """What a state dict lacks of the tensors that changed, in words."""
-    names = [
-        name
-        for name, value in after.items()
-        if name not in set(state) and not (name in before and _equal(before[name], value))
-    ]
+    names = [name for name in _other(after, before) if name not in state]
     if names:
         return f"{_listed(names)} (a buffer with persistent=False, or an attribute)"
     return "state that is no tensor of the model (a counter, a list or a generator of its own)"
+
+
+def _other(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
+    """Names of tensors that ``second`` does not have, or not with the same numbers."""
+    return [name for name in first if name not in second or not _equal(first[name], second[name])]
 
 
 def _listed(names: list[str]) -> str:

@@ -36,7 +36,7 @@ Pair = Callable[[nn.Module], tuple[Tensor, Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
-class Difference:
+class OutputDifference:
     """The largest difference of two outputs, in terms of what rounding explains.
 
     Attributes:
@@ -79,44 +79,49 @@ def sizes_of(outputs: Tensor) -> Tensor:
     return torch.minimum(by_channel, by_position.unsqueeze(2))
 
 
-def largest_difference(here: Tensor, there: Tensor, sizes: Tensor, terms: int) -> Difference:
+def largest_difference(
+    first: Tensor, second: Tensor, sizes: Tensor, terms: int
+) -> OutputDifference:
     """Where two outputs (batch, time, channels) differ the most for their sizes.
 
     Args:
         terms: additions that led to each of them, see :func:`sum_lengths`.
     """
-    same = (here == there) | (here.isnan() & there.isnan())  # infinities have no difference
-    difference = torch.where(same, 0.0, (here - there).abs()).nan_to_num(torch.inf)
-    allowed = LAMBDA * torch.finfo(here.dtype).eps * terms**0.5 * sizes
+    same = (first == second) | (first.isnan() & second.isnan())  # infinities have no difference
+    difference = torch.where(same, 0.0, (first - second).abs()).nan_to_num(torch.inf)
+    allowed = LAMBDA * torch.finfo(first.dtype).eps * terms**0.5 * sizes
     ratios = torch.where(same, 0.0, difference / allowed)
     worst = int(ratios.argmax())
     row, position, channel = map(int, torch.unravel_index(torch.tensor(worst), ratios.shape))
     at = (row, position, channel)
-    return Difference(float(ratios[at]), row, position, float(difference[at]), float(sizes[at]))
+    return OutputDifference(
+        float(ratios[at]), row, position, float(difference[at]), float(sizes[at])
+    )
 
 
-def is_rounding(model: nn.Module, pair: Pair, found: Difference, terms: int) -> bool:
+def is_rounding(model: nn.Module, pair: Pair, difference: OutputDifference, terms: int) -> bool:
     """Whether a difference beyond the tolerance is rounding nevertheless.
 
     Args:
-        pair: computes what ``found`` was found in, by the model it is given.
+        pair: computes what ``difference`` was found in, by the model it is given.
     """
-    if not math.isfinite(found.ratio):
+    if not math.isfinite(difference.ratio):
         return False
-    here, _, sizes = pair(model)
+    outputs, _, sizes = pair(model)
     noise = 0.0
     try:
         exact, other, exact_sizes = pair(copy.deepcopy(model).double())
         if exact.dtype == torch.float64:
-            if largest_difference(exact, other, exact_sizes, terms).ratio <= MARGIN * found.ratio:
+            left = largest_difference(exact, other, exact_sizes, terms).ratio
+            if left <= MARGIN * difference.ratio:
                 return True
-            noise = largest_difference(here, exact.to(here.dtype), sizes, terms).ratio
+            noise = largest_difference(outputs, exact.to(outputs.dtype), sizes, terms).ratio
     except Exception:  # a stranger's model may refuse to be copied, or float64, in any way
         noise = 0.0
-    with moved(model, torch.finfo(here.dtype).eps, torch.Generator().manual_seed(0)):
+    with moved(model, torch.finfo(outputs.dtype).eps, torch.Generator().manual_seed(0)):
         nudged, _, _ = pair(model)
-    noise = max(noise, largest_difference(here, nudged, sizes, terms).ratio)
-    return found.ratio <= MARGIN * noise
+    noise = max(noise, largest_difference(outputs, nudged, sizes, terms).ratio)
+    return difference.ratio <= MARGIN * noise
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from bench.examination.comparisons import Comparisons
 from bench.examination.examination import left_as_it_was
-from bench.examination.reader import Reader, offers_hidden
-from bench.examination.sequences import Source
+from bench.examination.reader import ModelReader, offers_hidden
+from bench.examination.sequences import SequenceSource
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
@@ -38,15 +38,15 @@ class ScoredBatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """In this block, an evaluation, the inputs of ``forward`` and ``hidden`` are looked at."""
-        hook = self.model.register_forward_pre_hook(lambda module, given: self._look(given))
+        hook = self.model.register_forward_pre_hook(lambda module, arguments: self._look(arguments))
         earlier = vars(self.model).get(HIDDEN)
         by_hidden = offers_hidden(self.model)
         if by_hidden:
             method: Any = self.model.hidden
 
-            def watched(*given: Any, **named: Any) -> Any:
-                self._look(given)
-                return method(*given, **named)
+            def watched(*arguments: Any, **named: Any) -> Any:
+                self._look(arguments)
+                return method(*arguments, **named)
 
             object.__setattr__(self.model, HIDDEN, watched)  # no part of the model
         try:
@@ -58,8 +58,8 @@ class ScoredBatch:
             elif by_hidden:
                 object.__setattr__(self.model, HIDDEN, earlier)
 
-    def _look(self, given: tuple[Any, ...]) -> None:
-        inputs = given[0] if given else None
+    def _look(self, arguments: tuple[Any, ...]) -> None:
+        inputs = arguments[0] if arguments else None
         if not isinstance(inputs, Tensor) or inputs.dim() < 2 or inputs.shape[1] < 2:
             return
         if torch._C._functorch.is_functorch_wrapped_tensor(inputs):  # has no values of its own
@@ -79,10 +79,10 @@ class ScoredBatch:
             return
         self.examined_rows = len(inputs)
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "a scored batch"))
-        source = Source(inputs, self.specification, generator)
+        source = SequenceSource(inputs, self.specification, generator)
         sequences = source.draw(len(inputs), inputs.shape[1])
         with left_as_it_was(self.model, inputs.device):
-            reader = Reader(self.seed, offers_hidden(self.model))
+            reader = ModelReader(self.seed, offers_hidden(self.model))
             outputs = reader.read(self.model, sequences.inputs)
             others = reader.read(self.model, sequences.changed)
             Comparisons(self.model, reader, trained=True).compare_changed(

@@ -16,7 +16,7 @@ FEWEST_ROWS = 4
 
 
 @dataclass(frozen=True)
-class Sequences:
+class CutSequences:
     """Inputs and their changed form.
 
     Attributes:
@@ -40,7 +40,7 @@ class Sequences:
         return places < torch.tensor(self.cuts, device=self.inputs.device).unsqueeze(1)
 
 
-class Source:
+class SequenceSource:
     """Draws sequences like those of a batch, of any number and length.
 
     Args:
@@ -53,13 +53,13 @@ class Source:
         inputs: Tensor,
         specification: SequenceSpecification,
         generator: torch.Generator,
-        asked: Tensor | None = None,
+        scored: Tensor | None = None,
     ) -> None:
-        self.asked = None if asked is None else asked.cpu()
+        self.scored = None if scored is None else scored.cpu()
         self.real, self.vocabulary = inputs, specification.vocabulary
         self.generator = generator  # of the CPU, so that every device sees the same sequences
 
-    def draw(self, rows: int, length: int) -> Sequences:
+    def draw(self, rows: int, length: int) -> CutSequences:
         """Sequences with a cut in each row: before all, after all, before the last position, and
         then behind positions that the task asks for, or wherever :func:`cut_between` says."""
         rows = max(rows, FEWEST_ROWS)
@@ -71,18 +71,18 @@ class Source:
             other = None if number % 2 else cuts[-1]
             cuts.append(cut_between(start, stop, self.generator, other))
         for row in range(3, rows, 2):
-            cuts[row] = self._behind_an_asked_position(row, length) or cuts[row]
+            cuts[row] = self._behind_a_scored_position(row, length) or cuts[row]
         changed = inputs.clone()
         others = self._others(inputs)
         for row, cut in enumerate(cuts):
             changed[row, cut:] = others[row, cut:]
-        return Sequences(inputs, changed, tuple(cuts))
+        return CutSequences(inputs, changed, tuple(cuts))
 
-    def _behind_an_asked_position(self, row: int, length: int) -> int | None:
+    def _behind_a_scored_position(self, row: int, length: int) -> int | None:
         """A cut right behind a position whose output is scored, where only some are."""
-        if self.asked is None or row >= len(self.asked) or bool(self.asked.all()):
+        if self.scored is None or row >= len(self.scored) or bool(self.scored.all()):
             return None
-        places = self.asked[row, : length - 1].nonzero().flatten() + 1
+        places = self.scored[row, : length - 1].nonzero().flatten() + 1
         if not len(places):
             return None
         return int(places[int(torch.randint(len(places), (1,), generator=self.generator))])

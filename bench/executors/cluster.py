@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from bench.config.settings import RaySettings
-from bench.executors.interface import SECONDS_TO_STOP, Done, Files, Luggage, Work
-from bench.executors.liaison import Submission, lost, serve, unreachable
+from bench.executors.interface import (
+    SECONDS_TO_STOP,
+    Done,
+    Files,
+    Luggage,
+    Submission,
+    Work,
+    cluster_is_gone,
+    cluster_is_unreachable,
+    portable,
+)
 from core.errors import UserError
-from core.processes import StopIsCtrlC, start_with_blocked
+from core.processes import STOPS, StopIsCtrlC, end_with_parent, start_with_blocked
 from core.progress import Report, silent
 
 SECONDS_TO_JOIN = 180.0  # Ray would try for a quarter of an hour where a stranger answers
@@ -53,16 +66,16 @@ class Cluster:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         arguments = (theirs, self._settings, self._work, self._luggage, self._code)
-        self._liaison = context.Process(target=serve, args=arguments)
-        start_with_blocked(self._liaison, signal.SIGINT)
+        self._client = context.Process(target=_serve, args=arguments)
+        start_with_blocked(self._client, signal.SIGINT)
         theirs.close()
         self._stop.begin()
         try:
             where = self._settings.address or "the local cluster, or that of RAY_ADDRESS"
             self._report(f"waiting for Ray ({where})", 0, 1)
             if not self._connection.poll(SECONDS_TO_JOIN):
-                self._liaison.kill()  # it hangs in Ray, which hears nothing
-                raise unreachable(where, f"no answer within {SECONDS_TO_JOIN:.0f} s")
+                self._client.kill()  # it hangs in Ray, which hears nothing
+                raise cluster_is_unreachable(where, f"no answer within {SECONDS_TO_JOIN:.0f} s")
             _, room, self.device_class = self._receive()
             self._report(f"waiting for Ray ({where})", 1, 1)
         except BaseException:
@@ -77,11 +90,11 @@ class Cluster:
             self._ended.append(Done(ticket, value))
             return
         self._jobs[ticket] = job
-        one = Submission(ticket, job, self._luggage.pack(job), self._luggage.data(job))
+        submission = Submission(ticket, job, self._luggage.pack(job), self._luggage.data(job))
         try:
-            self._connection.send(one)
+            self._connection.send(submission)
         except OSError:
-            raise lost() from None
+            raise cluster_is_gone() from None
 
     def wait(self) -> Done:
         while not self._ended:
@@ -92,7 +105,7 @@ class Cluster:
         try:
             message = self._connection.recv()
         except (EOFError, OSError):
-            raise lost() from None
+            raise cluster_is_gone() from None
         if message[0] == "lost":
             raise message[1]
         return message
@@ -136,6 +149,31 @@ class Cluster:
             pass
         finally:
             self._connection.close()
-            self._liaison.join(max(1.0, deadline - time.monotonic()))
-            self._liaison.kill()
-            self._liaison.join()
+            self._client.join(max(1.0, deadline - time.monotonic()))
+            self._client.kill()
+            self._client.join()
+
+
+def _serve(
+    connection: Connection, settings: RaySettings, work: Work, luggage: Luggage, code: list[str]
+) -> None:
+    """Life of the process that speaks with Ray: from the driver's pipe to the cluster and back,
+    until it is closed."""
+    os.setpgrp()  # Ctrl-C on the terminal is for the driver
+    end_with_parent()
+    with Path(os.devnull).open("w") as nowhere:  # Ray's own words
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        from bench.executors.ray_client import RayClient  # the driver has no Ray to import
+
+        client = RayClient(connection, settings, work, luggage, code)
+        # To a whole job, as a scheduler does; the driver says when to leave. Ray took it at first.
+        for number in STOPS:
+            signal.signal(number, lambda *_: None)
+        client.run()
+    except Exception as error:
+        of_ray = type(error).__module__.startswith("ray.")
+        cause = cluster_is_gone(type(error).__name__) if of_ray else portable(error)
+        with suppress(OSError):
+            connection.send(("lost", cause))

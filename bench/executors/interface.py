@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from core.errors import RUN_FAILED, UserError
 from core.progress import Report
 
 # work(job, report) -> value. Where it runs in other processes it is a function of a module that is
@@ -82,6 +83,39 @@ class Luggage(Protocol):
     def keep(self, job: Any, files: Files, present: frozenset[str] | None) -> None:
         """On the driver's side again: what the job wrote since; ``present`` names all the files
         that it has when it has ended."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job on its way to the cluster; ``data`` names what it reads on this machine, and the hash
+    of that."""
+
+    ticket: int
+    job: Any
+    files: Mapping[str, bytes]
+    data: Mapping[str, str]
+
+
+def cluster_is_unreachable(place: str | None, cause: str) -> UserError:
+    """What a driver says that finds no cluster."""
+    failure = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
+    return UserError(
+        f"{failure} ({cause}): start one with `ray start --head`, give its address by ray.address= "
+        "or RAY_ADDRESS, or leave both out for a cluster on this machine; one that was started "
+        "with a token is joined with the same one (RAY_AUTH_MODE=token, and the token in "
+        "~/.ray/auth_token or RAY_AUTH_TOKEN)",
+        RUN_FAILED,
+    )
+
+
+def cluster_is_gone(cause: str = "") -> UserError:
+    """What a driver says whose cluster went away."""
+    return UserError(
+        f"the Ray cluster is gone{f' ({cause})' if cause else ''}: what has ended is recorded, and "
+        "every run goes on from the last checkpoint that came back; start the cluster and give "
+        "the same command again",
+        RUN_FAILED,
+    )
 
 
 def answer(work: Work, job: Any, report: Report) -> tuple[str, Any]:

@@ -39,7 +39,7 @@ class Assignment:
             them says so.
         files: those that the driver had when the job was submitted.
         data: file or folder of the driver's that the job reads -> hash, reference to it packed.
-        every: seconds after which the keeper has what changed in the job's folder.
+        interval: seconds after which the keeper has what changed in the job's folder.
         gpu_share: part of the memory of one GPU that the job may take, in (0, 1].
     """
 
@@ -47,7 +47,7 @@ class Assignment:
     pickled: bytes
     files: Files
     data: Mapping[str, tuple[str, Any]]
-    every: float
+    interval: float
     gpu_share: float = 1.0
 
 
@@ -76,15 +76,18 @@ class Keeper:
         """Reports and files that came since this was asked last."""
         reports, changed = list(self._reports.values()), self._changed
         self._reports, self._changed = {}, {}
-        return reports, {t: {n: self._files[t][n] for n in names} for t, names in changed.items()}
+        files: dict[int, Files] = {}
+        for ticket, names in changed.items():
+            files[ticket] = {name: self._files[ticket][name] for name in names}
+        return reports, files
 
     def forget(self, ticket: int) -> None:
         """The driver has all of this job."""
-        for kept in (self._files, self._changed, self._reports):
-            kept.pop(ticket, None)
+        for by_ticket in (self._files, self._changed, self._reports):
+            by_ticket.pop(ticket, None)
 
 
-class Folder:
+class WatchedFolder:
     """A folder of which changed files are told."""
 
     def __init__(self, path: Path) -> None:
@@ -102,23 +105,23 @@ class Folder:
     def names(self) -> dict[str, Path]:
         """Every file but locks, those that are being written, which begin with a dot, and what the
         driver's store states of itself."""
-        every = {str(p.relative_to(self.path)): p for p in self.path.rglob("*") if p.is_file()}
-        kept_here = ("lock", LAYOUT_FILE)
-        return {n: p for n, p in every.items() if p.name not in kept_here and p.name[0] != "."}
+        files = {str(p.relative_to(self.path)): p for p in self.path.rglob("*") if p.is_file()}
+        left_out = ("lock", LAYOUT_FILE)
+        return {n: p for n, p in files.items() if p.name not in left_out and p.name[0] != "."}
 
     def changed(self) -> dict[str, bytes]:
         """What was written since this was asked last; every file here is written atomically."""
-        found = {}
+        contents = {}
         with self._lock:
             for name, path in self.names().items():
                 try:
                     status = path.stat()
                     stamp = (status.st_mtime_ns, status.st_ino)
                     if self._seen.get(name) != stamp:
-                        found[name], self._seen[name] = path.read_bytes(), stamp
+                        contents[name], self._seen[name] = path.read_bytes(), stamp
                 except FileNotFoundError:  # a checkpoint that the weights have replaced
                     continue
-        return found
+        return contents
 
 
 def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] | None]:
@@ -132,11 +135,11 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] 
     try:
         work, job, luggage = pickle.loads(task.pickled)
     except ImportError as error:
-        return "raised", _without(error), {}, None
+        return "raised", _missing_package(error), {}, None
     os.environ[GPU_SHARE] = repr(task.gpu_share)
     places = {path: _placed(path, *packed) for path, packed in task.data.items()}
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as name:
-        folder, ended = Folder(Path(name)), threading.Event()
+        folder, ended = WatchedFolder(Path(name)), threading.Event()
         folder.fill({**task.files, **ray.get(keeper.latest.remote(task.ticket))})
 
         def send() -> None:
@@ -145,29 +148,29 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] 
                 ray.get(keeper.keep.remote(task.ticket, files))
 
         def send_now_and_then() -> None:
-            while not ended.wait(task.every):
+            while not ended.wait(task.interval):
                 send()
 
         def unpack_and_work(job: Any, report: Report) -> Any:
             try:
                 return work(luggage.unpack(job, Path(name), places), report)
             except ImportError as error:
-                raise _without(error) from error
+                raise _missing_package(error) from error
 
         sending = threading.Thread(target=send_now_and_then, daemon=True)
         sending.start()
         try:
-            how, value = answer(unpack_and_work, job, _reporter(task.ticket, keeper))
+            kind, value = answer(unpack_and_work, job, _reporter(task.ticket, keeper))
         except KeyboardInterrupt:
             send()
             raise
         finally:
             ended.set()
             sending.join()  # what it has taken is with the keeper before the job has ended
-        return how, value, folder.changed(), frozenset(folder.names())
+        return kind, value, folder.changed(), frozenset(folder.names())
 
 
-def _without(error: ImportError) -> UserError:
+def _missing_package(error: ImportError) -> UserError:
     return UserError(
         f"the node {platform.node()} of the cluster cannot run this ({error}): install the same "
         "environment on every node, as on this machine",

@@ -15,14 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from bench.executors.interface import (
-    ATTEMPTS,
-    SECONDS_TO_STOP,
-    Done,
-    Work,
-    answer,
-    throttled,
-)
+from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Done, Work, answer, throttled
 from core.children import end_processes, wait_for_end
 from core.errors import INTERRUPTED
 from core.files import ROOT
@@ -65,7 +58,8 @@ class _Worker:
 
 
 # What a run imports: seconds of each worker's time, if it were not forked from a process that has.
-IMPORTED_ONCE = ("lightning.pytorch", "bench.runs.fresh", "bench.search.jobs")
+# Lightning comes with the first: imported by itself, it brings libraries that no run needs.
+IMPORTED_ONCE = ("bench.training.trainer", "bench.runs.fresh", "bench.search.jobs")
 
 
 class Pool:
@@ -130,10 +124,10 @@ class Pool:
         if not wait_for_end(worker.process, SECONDS_TO_STOP):
             worker.process.kill()
             wait_for_end(worker.process, SECONDS_TO_STOP)
-        how = describe_end(worker.process.exitcode)
+        end = describe_end(worker.process.exitcode)
         _end_what_is_left(worker)
         self._workers.remove(worker)
-        return how
+        return end
 
     def wait(self) -> Done:
         while True:
@@ -166,15 +160,15 @@ class Pool:
 
     def _replace(self, worker: _Worker) -> Done | None:
         ticket = worker.ticket
-        how = self._remove(worker)
+        end = self._remove(worker)
         if ticket is None:
             return None
-        self._deaths[ticket].append(how)
+        self._deaths[ticket].append(end)
         if len(self._deaths[ticket]) < ATTEMPTS:
             self._assign(ticket)
             return None
         self._forget(ticket)
-        return Done(ticket, death=f"its worker died {ATTEMPTS} times, at last {how}")
+        return Done(ticket, death=f"its worker died {ATTEMPTS} times, at last {end}")
 
     def _forget(self, ticket: int) -> None:
         del self._jobs[ticket], self._deaths[ticket]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.config.command_line import Settings, read
-from core.errors import OK, RUN_FAILED, UserError, command
+from core.errors import command
 from core.words import command_line
 
 HELP = """\
@@ -39,40 +39,9 @@ example: python -m bench.gpu minutes=12 pack_mib=16"""
 def main(settings: Settings) -> int:
     """Do all parts in time."""
     begin = time.monotonic()
-    from bench.gpu.calls import command_of, run_parts
-    from bench.gpu.packing import pack
-    from bench.gpu.parts import parts_of
-    from bench.gpu.request import GpuRequest, request_of
-    from bench.gpu.summary import describe_end
-    from core.places import shown
+    from bench.gpu.calls import call
 
-    request = request_of(settings, GpuRequest)
-    parts = parts_of(request)
-    if request.dry_run:
-        for part in parts:
-            seconds = 60 * request.minutes * part.share
-            print(f"{part.name}, at most {seconds:.0f} s:\n  {command_of(part)}")
-        return OK
-    if request.device == "cuda":
-        _refuse_without_cuda()
-    results = run_parts(request, parts, begin)
-    if request.pack_mib is not None:
-        archives, too_large = pack(request.store, request.pack_mib)
-        print(f"packed as {', '.join(map(shown, archives))}")
-        for path in too_large:
-            print(f"not packed, since it is larger than pack_mib={request.pack_mib}: {shown(path)}")
-    print(describe_end(request, results))
-    return RUN_FAILED if any(result.outcome == "failed" for result in results) else OK
-
-
-def _refuse_without_cuda() -> None:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise UserError(
-            "there is no CUDA GPU here, or PyTorch is built without CUDA: device=cpu rehearses at "
-            "a tenth of the size"
-        )
+    return call(settings, begin)
 
 
 if __name__ == "__main__":

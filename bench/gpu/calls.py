@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.parts import Part
-from bench.gpu.request import GpuRequest
+from bench.gpu.packing import pack
+from bench.gpu.parts import Part, parts_of
+from bench.gpu.request import GpuRequest, request_of
 from bench.gpu.results import SETTLED, Outcome, Result, read_results
-from bench.gpu.summary import print_result, write_summary
+from bench.gpu.summary import describe_end, print_result, write_summary
 from core.children import SECONDS_TO_STOP, Ended, describe, run_to_end
-from core.errors import UserError
+from core.errors import OK, RUN_FAILED, UserError
 from core.files import ROOT
+from core.places import shown
 from core.processes import module_command
 from core.words import word
 
@@ -23,6 +25,44 @@ PARTS, RAW = "parts", "raw"  # folders of the store, and of that
 RESERVE = 0.05  # of the time, at most what a child has to stop: for the last checkpoints
 LEAST_SECONDS = 1.0
 NO_TIME = "no time was left for it"
+
+
+def call(settings: Mapping[str, Any], begin: float) -> int:
+    """Do all parts that settings ask for, or name them; the exit code of the command.
+
+    Args:
+        begin: from when the minutes count, by ``time.monotonic``.
+
+    Raises:
+        UserError: a setting that cannot be used, or there is no GPU.
+    """
+    request = request_of(settings, GpuRequest)
+    parts = parts_of(request)
+    if request.dry_run:
+        for part in parts:
+            seconds = 60 * request.minutes * part.share
+            print(f"{part.name}, at most {seconds:.0f} s:\n  {command_of(part)}")
+        return OK
+    if request.device == "cuda":
+        _refuse_without_cuda()
+    results = run_parts(request, parts, begin)
+    if request.pack_mib is not None:
+        archives, too_large = pack(request.store, request.pack_mib)
+        print(f"packed as {', '.join(map(shown, archives))}")
+        for path in too_large:
+            print(f"not packed, since it is larger than pack_mib={request.pack_mib}: {shown(path)}")
+    print(describe_end(request, results))
+    return RUN_FAILED if any(result.outcome == "failed" for result in results) else OK
+
+
+def _refuse_without_cuda() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UserError(
+            "there is no CUDA GPU here, or PyTorch is built without CUDA: device=cpu rehearses at "
+            "a tenth of the size"
+        )
 
 
 def run_parts(request: GpuRequest, parts: Sequence[Part], begin: float) -> list[Result]:
@@ -36,7 +76,12 @@ def run_parts(request: GpuRequest, parts: Sequence[Part], begin: float) -> list[
     """
     folder = request.store / PARTS
     results = read_results(folder)
-    _refuse_other_sizes(results.values(), request)
+    for done in results.values():
+        if (done.device, done.scale) != (request.device, request.size):
+            raise UserError(
+                f"{request.store} holds results of device={done.device} scale={done.scale:g}: "
+                "give these, or another store=FOLDER"
+            )
     seconds = 60 * request.minutes
     reserve = min(SECONDS_TO_STOP, RESERVE * seconds)
     for part in in_order(parts, {} if request.again else results):
@@ -68,16 +113,6 @@ def in_order(parts: Sequence[Part], results: Mapping[str, Result]) -> list[Part]
 def command_of(part: Part) -> str:
     """The command line of a part, for a person."""
     return shlex.join(["python", "-m", part.module, *part.words])
-
-
-def _refuse_other_sizes(results: Iterable[Result], request: GpuRequest) -> None:
-    """What is done is done for one device and one size."""
-    for result in results:
-        if (result.device, result.scale) != (request.device, request.size):
-            raise UserError(
-                f"{request.store} holds results of device={result.device} scale={result.scale:g}: "
-                "give these, or another store=FOLDER"
-            )
 
 
 def _unrun(part: Part, request: GpuRequest, outcome: Outcome, reason: str) -> Result:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.config.command_line import read
 from core.errors import OK, RUN_FAILED, UserError, command
 from core.files import write_atomically
 
@@ -53,8 +54,8 @@ class _Tally:
         self.last_write = time.monotonic()
 
 
-def main(words: list[str]) -> int:
-    """Run pytest with the words; the last is ``output=FILE``, to which the counts go.
+def main(arguments: list[str]) -> int:
+    """Run pytest with the arguments; the last is ``output=FILE``, to which the counts go.
 
     Raises:
         UserError: pytest is not there, or could not run.
@@ -63,13 +64,11 @@ def main(words: list[str]) -> int:
         raise UserError(
             'there is no pytest in this environment: python -m pip install -e ".[test]"', RUN_FAILED
         )
-    import pytest
+    import pytest  # of the extra "test"
 
-    from bench.config.command_line import read
-
-    *given, output = words
+    *of_pytest, output = arguments
     tally = _Tally(Path(str(read([output])["output"])))
-    code = pytest.main([*given, "-q", "-p", "no:cacheprovider"], plugins=[tally])
+    code = pytest.main([*of_pytest, "-q", "-p", "no:cacheprovider"], plugins=[tally])
     tally.write()
     if code not in RAN:
         raise UserError(f"pytest could not run (exit code {int(code)})", RUN_FAILED)

@@ -12,14 +12,13 @@ import time
 from pathlib import Path
 
 from bench.config.command_line import Settings, read
-from core.errors import OK, UserError, command
+from core.errors import OK, UserError, command, first_line
 from core.files import write_atomically
-from core.progress import silent
 from core.words import command_line
 
 TIMED_STEPS = 6
 SECONDS_EACH = 60  # of one model, its kernels' compilation included
-OWN = ("models", "seconds_each", "output")  # the others are settings of a run
+KEYS = ("models", "seconds_each", "output")  # the others are settings of a run
 HELP = (
     "usage: python -m bench.gpu.pace models=[MODEL,...] seconds_each=N output=FILE [key=value ...]"
 )
@@ -29,23 +28,18 @@ HELP = (
 def main(settings: Settings) -> int:
     """Write model -> seconds of a step, and ``start``, the seconds until the first was begun."""
     begin = time.monotonic()
-    models, seconds_each, output = (settings.pop(key) for key in OWN)
-    from bench.config.settings import Configuration
-    from bench.timing.steps import seconds_of_a_step
-    from bench.training.building import prepare_data
-    from bench.training.numerics import set_numerics
+    models, seconds_each, output = (settings.pop(key) for key in KEYS)
+    from bench.timing.steps import prepared, seconds_of_a_step  # its imports count
 
     paces: dict[str, float | str] = {}
     for model in models:
         signal.alarm(seconds_each)  # its default is to end the process, whatever holds it
         try:
-            configuration = Configuration.of({**settings, "models": model})
-            set_numerics(configuration.training.threads)
-            prepare_data(configuration, silent)
+            configuration = prepared({**settings, "models": model})
             paces.setdefault("start", time.monotonic() - begin)
             paces[model] = seconds_of_a_step(configuration, TIMED_STEPS)
         except (UserError, RuntimeError) as error:
-            paces[model] = next(iter(str(error).splitlines()), type(error).__name__)
+            paces[model] = first_line(error)
         write_atomically(Path(output), json.dumps(paces).encode())
     signal.alarm(0)
     return OK

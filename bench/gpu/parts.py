@@ -9,12 +9,7 @@ from typing import Any
 
 from bench.gpu.plans import LEAST, planned_models, scaled
 from bench.gpu.request import GpuRequest
-from bench.gpu.results import (
-    read_launches,
-    read_speed,
-    read_stack,
-    read_whole,
-)
+from bench.gpu.results import read_launches, read_speed, read_stack, read_whole
 from core.errors import UserError, nearest
 from core.words import word
 
@@ -56,11 +51,11 @@ def parts_of(request: GpuRequest) -> list[Part]:
         UserError: a part or a model that does not exist.
     """
     parts = [*_checks(), *_speeds(request), *_stacks(request), *_sweeps(request)]
-    known = {"part": [part.name for part in parts], "planned model": planned_models()}
-    for kind, asked in (("part", request.parts), ("planned model", request.models)):
-        for name in asked:
-            if name not in known[kind]:
-                raise UserError(f"there is no {kind} '{name}': {nearest(name, known[kind])}")
+    names = {"part": [part.name for part in parts], "planned model": planned_models()}
+    for kind, requested in (("part", request.parts), ("planned model", request.models)):
+        for name in requested:
+            if name not in names[kind]:
+                raise UserError(f"there is no {kind} '{name}': {nearest(name, names[kind])}")
     return [part for part in parts if not request.parts or part.name in request.parts]
 
 
@@ -70,8 +65,8 @@ def _checks() -> list[Part]:
     linear = [f"{models}/linear/test_linear_kernels.py"]
     leaky = [f"{models}/layers/test_leaky_average.py"]
 
-    def part(name: str, title: str, share: float, words: list[str], here: str | None) -> Part:
-        return Part(name, title, share, "bench.gpu.checks", words, read_whole, here)
+    def part(name: str, title: str, share: float, words: list[str], not_on_cpu: str | None) -> Part:
+        return Part(name, title, share, "bench.gpu.checks", words, read_whole, not_on_cpu)
 
     return [
         part("leaky_average", "The leaky average and its kernel", 0.05, leaky, None),
@@ -93,11 +88,11 @@ def _speeds(request: GpuRequest) -> list[Part]:
     words = ["models=memory_mosaic", "reference=gpt2", "passes=training", "precision=bfloat16"]
     words += [f"{key}={value}" for key, value in {**shape, "device": request.device}.items()]
 
-    def part(name: str, title: str, share: float, *own: str) -> Part:
-        here = NO_GRAPH_HERE if "graphs=true" in own else None
+    def part(name: str, title: str, share: float, *options: str) -> Part:
+        skipped = NO_GRAPH_HERE if "graphs=true" in options else None
         title = f"Memory Mosaic against GPT2, {title}"
-        given = [*words, "rounds=10", *own]
-        return Part(name, title, share, "bench.speed", given, read_speed, not_on_cpu=here)
+        words_of_part = [*words, "rounds=10", *options]
+        return Part(name, title, share, "bench.speed", words_of_part, read_speed, skipped)
 
     counted = [*words, "rounds=1", "count_launches=true"]
     return [
@@ -111,20 +106,15 @@ def _speeds(request: GpuRequest) -> list[Part]:
 
 def _stacks(request: GpuRequest) -> list[Part]:
     sizes = {"models.width": 64, "training.batch_size": 16} if request.size < 1 else {}
-    own = [f"{key}={scaled(key, size, request.size)}" for key, size in sizes.items()]
-    words = ["tasks=regbench", "preset=laptop", "together=8", "rounds=3", "timed_steps=8", *own]
+    smaller = [f"{key}={scaled(key, size, request.size)}" for key, size in sizes.items()]
+    words = ["tasks=regbench", "preset=laptop", "together=8", "rounds=3", "timed_steps=8", *smaller]
     words.append(f"device={request.device}")
-    return [
-        Part(
-            f"stack_{model}",
-            f"Eight trainings of {model} as one",
-            0.04,
-            "bench.training_speed",
-            [*words, f"models={model}"],
-            read_stack,
-        )
-        for model in STACKED
-    ]
+    parts = []
+    for model in STACKED:
+        name, title = f"stack_{model}", f"Eight trainings of {model} as one"
+        words_of_part = [*words, f"models={model}"]
+        parts.append(Part(name, title, 0.04, "bench.training_speed", words_of_part, read_stack))
+    return parts
 
 
 def _sweeps(request: GpuRequest) -> list[Part]:
@@ -137,9 +127,8 @@ def _sweeps(request: GpuRequest) -> list[Part]:
         word("models", request.models),
     ]
     titles = {"regbench": "RegBench at one budget for all", "recall": "Recall at preset gpu"}
-    return [
-        Part(
-            name, title, ALL, "bench.gpu.sweeps", [*words, f"plan={name}"], read_whole, sweeps=True
-        )
-        for name, title in titles.items()
-    ]
+    module, parts = "bench.gpu.sweeps", []
+    for name, title in titles.items():
+        words_of_part = [*words, f"plan={name}"]
+        parts.append(Part(name, title, ALL, module, words_of_part, read_whole, sweeps=True))
+    return parts

@@ -24,7 +24,7 @@ COMMITTED_ROW, STORED_ROW = "on the committed board", "in the store"
 
 
 @dataclass
-class Row:
+class ModelRow:
     """One model in one sweep.
 
     Attributes:
@@ -68,7 +68,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TaskPlan:
     """What is to be trained on one task.
 
     Attributes:
@@ -80,13 +80,13 @@ class Plan:
     preset: str
     shared: Sequence[str]
     search: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[ModelRow]
 
-    def run_words(self, row: Row) -> list[str]:
+    def run_words(self, row: ModelRow) -> list[str]:
         """The words of a run of a row, but for its model and the machine."""
         return [*self.shared, *_words(row.conditions)]
 
-    def sweep_words(self, rows: Sequence[Row]) -> list[str]:
+    def sweep_words(self, rows: Sequence[ModelRow]) -> list[str]:
         """The words of the sweep that has these rows, but for the machine."""
         models = ",".join(row.model for row in rows)
         rates = ",".join(map(str, rows[0].rates))
@@ -94,27 +94,31 @@ class Plan:
         return [*self.run_words(rows[0]), f"models=[{models}]", *self.search, space]
 
 
-def read_plan(request: SweepsRequest) -> Plan:
+def read_plan(request: SweepsRequest) -> TaskPlan:
     """The plan of ``plans.yaml`` at the size of a request."""
     content = _plans()[request.plan]
     sizes = dict(content["sizes"])
     if request.scale < 1:
         sizes |= content["smaller"]
-    fixed = content["fixed"] | {k: scaled(k, v, request.scale) for k, v in sizes.items()}
     search = content["search"]
     finals = search["seeds"] * search.get("data_seeds", 1)
-    conditions = {k: v for k, v in fixed.items() if k.startswith(("tasks.", "training."))}
-    shared = _words({k: v for k, v in fixed.items() if k not in conditions})
+    fixed = dict(content["fixed"])
+    for key, size in sizes.items():
+        fixed[key] = scaled(key, size, request.scale)
+    conditions: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
+    for key, value in fixed.items():
+        (conditions if key.startswith(("tasks.", "training.")) else shared)[key] = value
     rows = []
     for place, sweep in enumerate(content["sweeps"]):
-        own = dict(conditions)
+        conditions_of_sweep = dict(conditions)
         if AUTOMATA in sweep:
-            own[AUTOMATA] = scaled(AUTOMATA, sweep[AUTOMATA], request.scale)
+            conditions_of_sweep[AUTOMATA] = scaled(AUTOMATA, sweep[AUTOMATA], request.scale)
         rates = sweep["training.lr"]
         for model in sweep["models"]:
             if not request.models or model in request.models:
-                rows.append(Row(place, model, own, rates, finals))
-    return Plan(fixed["tasks"], fixed["preset"], shared, _words(search), rows)
+                rows.append(ModelRow(place, model, conditions_of_sweep, rates, finals))
+    return TaskPlan(fixed["tasks"], fixed["preset"], _words(shared), _words(search), rows)
 
 
 def _words(values: Mapping[str, Any]) -> list[str]:
@@ -124,8 +128,11 @@ def _words(values: Mapping[str, Any]) -> list[str]:
 
 def planned_models() -> list[str]:
     """Every model that some plan trains."""
-    models = [m for plan in _plans().values() for sweep in plan["sweeps"] for m in sweep["models"]]
-    return list(dict.fromkeys(models))
+    models: dict[str, None] = {}
+    for plan in _plans().values():
+        for sweep in plan["sweeps"]:
+            models |= dict.fromkeys(sweep["models"])
+    return list(models)
 
 
 def _plans() -> dict[str, Any]:
@@ -140,16 +147,16 @@ def scaled(key: str, size: int, scale: float) -> int:
     return max(LEAST, round(size * scale))
 
 
-def committed_records(plan: Plan) -> list[RunRecord]:
+def committed_records(plan: TaskPlan) -> list[RunRecord]:
     """Those of the project on the task and at the preset of a plan."""
     return [*read_records([COMMITTED / plan.task / plan.preset])]
 
 
-def look_up(plan: Plan, store: Path, committed: Sequence[RunRecord]) -> None:
+def look_up(plan: TaskPlan, store: Path, committed: Sequence[RunRecord]) -> None:
     """Note in each row where it stands, what of it is in the store, and its numbers on the test
     split."""
-    own = Store(store)
-    stored, trials = [*read_records([own.records])], [*read_records([own.trials])]
+    folders = Store(store)
+    stored, trials = [*read_records([folders.records])], [*read_records([folders.trials])]
     for row in plan.rows:
         row.stands = None
         for place, records in ((COMMITTED_ROW, committed), (STORED_ROW, stored)):
@@ -157,16 +164,19 @@ def look_up(plan: Plan, store: Path, committed: Sequence[RunRecord]) -> None:
             if len(finals) >= row.finals and all(r.outcome in FINISHED for r in finals):
                 row.stands, row.metrics = place, _means(finals)
                 break
-        there = {record.run_id for record in (*stored, *trials) if _is_of(record, row)}
-        row.runs_there = len(there)
+        run_ids = {record.run_id for record in (*stored, *trials) if _is_of(record, row)}
+        row.runs_there = len(run_ids)
 
 
-def _is_of(record: RunRecord, row: Row) -> bool:
+def _is_of(record: RunRecord, row: ModelRow) -> bool:
     """Whether a record is of a model, of a sweep and of a rate of the row."""
     if record.model != row.model or record.role not in ("final", "trial"):
         return False
-    parts = [(key.partition("."), value) for key, value in row.conditions.items()]
-    return all(record.config[group].get(key) == value for (group, _, key), value in parts)
+    for key, value in row.conditions.items():
+        group, _, name = key.partition(".")
+        if record.config[group].get(name) != value:
+            return False
+    return True
 
 
 def _means(records: Sequence[RunRecord]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from bench.config.limits import LARGEST_THREADS
+from bench.config.problems import first_problem_in_a_sentence
 from bench.config.sections import Count, Place, Settings
 from core.errors import UserError, nearest
 
@@ -65,16 +66,14 @@ class SweepsRequest(Settings):
     output: Place
 
 
-def request_of(given: Mapping[str, Any], kind: type[AnySettings]) -> AnySettings:
+def request_of(settings: Mapping[str, Any], kind: type[AnySettings]) -> AnySettings:
     """The settings of a command line as a request of a kind.
 
     Raises:
         UserError: an unknown key or a value that cannot be used.
     """
-    from bench.config.problems import first_problem_in_a_sentence
-
     values = {}
-    for key, value in given.items():
+    for key, value in settings.items():
         if key not in kind.model_fields:
             raise UserError(f"there is no setting '{key}': {nearest(key, [*kind.model_fields])}")
         values[key] = [value] if key in LISTS and not isinstance(value, list) else value

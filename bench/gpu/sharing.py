@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -32,9 +33,11 @@ def shared_gpu(wanted: bool) -> Iterator[tuple[Mapping[str, str], str]]:
         places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         started = run_to_end([control, "-d"], SECONDS_TO_START, environment=places)
         try:
-            reason = f"its service {describe(started)}" if started.code else _refusal(places)
-            if reason:
-                yield {}, f"by turns, since {reason}"
+            check = module_command("bench.gpu.sharing", [])
+            if started.code:
+                yield {}, f"by turns, since its service {describe(started)}"
+            elif (ended := run_to_end(check, SECONDS_TO_CHECK, environment=places)).code:
+                yield {}, f"by turns, since a process under it failed ({ended.sentence})"
             else:
                 yield places, "by the Multi-Process Service"
         finally:
@@ -42,20 +45,11 @@ def shared_gpu(wanted: bool) -> Iterator[tuple[Mapping[str, str], str]]:
                 _stop(control, places)
 
 
-def _refusal(places: Mapping[str, str]) -> str:
-    """Why a process cannot compute under the service; empty where it can."""
-    check = module_command("bench.gpu.sharing", [])
-    ended = run_to_end(check, SECONDS_TO_CHECK, environment=places)
-    return f"a process under it failed ({ended.sentence})" if ended.code else ""
-
-
 def _stop(control: str, places: Mapping[str, str]) -> None:
-    from os import environ
-
     subprocess.run(
         [control],
         input=b"quit\n",
-        env={**environ, **places},
+        env={**os.environ, **places},
         timeout=SECONDS_TO_START,
         check=False,
         capture_output=True,

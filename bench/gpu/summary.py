@@ -22,13 +22,10 @@ MEASURED = ("accuracy", "tvd", "loss")  # of a row on the test split, as far as 
 
 def print_result(result: Result) -> None:
     """One line for a person."""
-    print(terminal(_line(result)), flush=True)
-
-
-def _line(result: Result) -> str:
     reason = f": {result.reason}" if result.reason else ""
     numbers = f"; {_in_words(result)}" if result.numbers else ""
-    return f"{result.name}: {result.outcome} in {duration(result.seconds)}{reason}{numbers}"
+    line = f"{result.name}: {result.outcome} in {duration(result.seconds)}{reason}{numbers}"
+    print(terminal(line), flush=True)
 
 
 def write_summary(request: GpuRequest, results: Sequence[Result]) -> None:
@@ -49,11 +46,11 @@ def write_summary(request: GpuRequest, results: Sequence[Result]) -> None:
 
 
 def _page(request: GpuRequest, results: Sequence[Result]) -> str:
-    what = "A GPU" if request.device == "cuda" else "A rehearsal on a CPU"
+    machine = "A GPU" if request.device == "cuda" else "A rehearsal on a CPU"
     lines = [
         "# What was done by the clock",
         "",
-        f"{what}, all sizes times {request.size:g}, PyTorch {version('torch')}, "
+        f"{machine}, all sizes times {request.size:g}, PyTorch {version('torch')}, "
         f"Python {platform.python_version()}, {request.processes} processes for trainings.",
         "",
         "| part | outcome | seconds | numbers |",
@@ -101,7 +98,7 @@ def _in_words(result: Result) -> str:
     numbers = result.numbers
     if "passed" in numbers:
         counts = ", ".join(f"{numbers[key]} {key}" for key in ("passed", "failed", "skipped"))
-        failures = [f"{name} ({why})" for name, why in numbers["failures"].items()]
+        failures = [f"{name} ({reason})" for name, reason in numbers["failures"].items()]
         return "; ".join([counts, *failures])
     if "factor" in numbers:
         low, high = numbers["quartiles"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.config.command_line import Settings, read
 from bench.gpu.pace import SECONDS_EACH
-from bench.gpu.plans import Plan, Row, committed_records, look_up, read_plan
+from bench.gpu.plans import ModelRow, TaskPlan, committed_records, look_up, read_plan
 from bench.gpu.request import SweepsRequest, request_of
 from bench.gpu.sharing import shared_gpu
 from core.children import run_to_end
@@ -33,7 +33,7 @@ CUT_OFF = "the time ended while it was trained: the same command goes on from it
 
 
 @dataclass
-class Clock:
+class SweepClock:
     """What is known of the speed of sweeps.
 
     Attributes:
@@ -53,15 +53,15 @@ class Clock:
         """Seconds."""
         return self.deadline - time.monotonic()
 
-    def alone(self, row: Row) -> float:
+    def alone(self, row: ModelRow) -> float:
         """Seconds of one training of a row, alone on the device."""
         return self.paces[row.model] * row.steps
 
-    def work(self, rows: Sequence[Row]) -> float:
+    def work(self, rows: Sequence[ModelRow]) -> float:
         """Seconds of all missing trainings, one after the other."""
         return sum(self.alone(row) * row.trainings for row in rows)
 
-    def forecast(self, rows: Sequence[Row]) -> float:
+    def forecast(self, rows: Sequence[ModelRow]) -> float:
         """Seconds of a sweep with these rows: their work, shared, and the longest training, in
         whose time others may be out of work."""
         return (
@@ -75,7 +75,7 @@ def main(settings: Settings) -> int:
     request = request_of(settings, SweepsRequest)
     plan = read_plan(request)
     left = request.until - time.time()
-    clock = Clock(time.monotonic() + left, FIRST_GAIN[request.device] * request.workers)
+    clock = SweepClock(time.monotonic() + left, FIRST_GAIN[request.device] * request.workers)
     sweeps: list[dict[str, Any]] = []
     with shared_gpu(request.mps and request.device == "cuda") as (environment, sharing):
         try:
@@ -93,7 +93,7 @@ def main(settings: Settings) -> int:
     return OK
 
 
-def _described(row: Row) -> dict[str, Any]:
+def _described(row: ModelRow) -> dict[str, Any]:
     """A row as the result keeps it."""
     return {
         "row": row.title,
@@ -108,9 +108,9 @@ def _described(row: Row) -> dict[str, Any]:
 
 
 def _train(
-    plan: Plan,
+    plan: TaskPlan,
     request: SweepsRequest,
-    clock: Clock,
+    clock: SweepClock,
     environment: Mapping[str, str],
     sweeps: list[dict[str, Any]],
 ) -> None:
@@ -119,8 +119,8 @@ def _train(
     _measure_paces(plan, request, clock)
     while group := _next_group(plan.rows, clock):
         forecast, work = clock.forecast(group), clock.work(group)
-        own = [f"device={request.device}", word("store", str(request.store))]
-        words = [*plan.sweep_words(group), f"workers={request.workers}", *own]
+        on_machine = [f"device={request.device}", word("store", str(request.store))]
+        words = [*plan.sweep_words(group), f"workers={request.workers}", *on_machine]
         begin = time.monotonic()
         child = module_command("bench.sweep", words)
         ended = run_to_end(child, max(1.0, clock.left), ROOT, environment)
@@ -135,7 +135,7 @@ def _train(
         sweeps.append({"rows": titles, "forecast_seconds": forecast, "seconds": seconds})
 
 
-def _measure_paces(plan: Plan, request: SweepsRequest, clock: Clock) -> None:
+def _measure_paces(plan: TaskPlan, request: SweepsRequest, clock: SweepClock) -> None:
     """The seconds of a step of each model that has a row to be trained. A process that ends at a
     model is followed by one for the models after it."""
     rows = [row for row in plan.rows if row.stands is None]
@@ -145,11 +145,11 @@ def _measure_paces(plan: Plan, request: SweepsRequest, clock: Clock) -> None:
         row.reason = NOT_TIMED
     refused: dict[str, str] = {}
     while waiting and clock.left > 1:
-        each = min(SECONDS_EACH, int(clock.left))
+        seconds_each = min(SECONDS_EACH, int(clock.left))
         output.unlink(missing_ok=True)
-        own = {"models": waiting, "seconds_each": each, "output": str(output)}
+        request_words = {"models": waiting, "seconds_each": seconds_each, "output": str(output)}
         words = [*plan.run_words(rows[0]), f"device={request.device}"]
-        words += [word(key, value) for key, value in own.items()]
+        words += [word(key, value) for key, value in request_words.items()]
         ended = run_to_end(module_command("bench.gpu.pace", words), clock.left, ROOT)
         measured = json.loads(output.read_bytes()) if output.exists() else {}
         clock.start = measured.pop("start", clock.start)
@@ -165,12 +165,12 @@ def _measure_paces(plan: Plan, request: SweepsRequest, clock: Clock) -> None:
         row.reason = refused.get(row.model, NOT_TIMED)
 
 
-def _next_group(rows: Sequence[Row], clock: Clock) -> list[Row]:
+def _next_group(rows: Sequence[ModelRow], clock: SweepClock) -> list[ModelRow]:
     """Rows of the first sweep of which some are forecast to end in time, those with the fewest
     missing runs first. Each row that does not fit is told why."""
     waiting = [row for row in rows if not (row.stands or row.tried) and row.model in clock.paces]
     for sweep in sorted({row.sweep for row in waiting}):
-        group: list[Row] = []
+        group: list[ModelRow] = []
         of_sweep = [row for row in waiting if row.sweep == sweep]
         for row in sorted(of_sweep, key=lambda row: row.trainings):
             if clock.forecast([*group, row]) <= clock.left:

@@ -43,10 +43,10 @@ NOTHING = Span(0.0, 0.0, 0.0)
 
 def total(spans: Iterable[Span]) -> Span:
     """The sum, with all of them low, or all high: they are off together."""
-    found = NOTHING
+    summed = NOTHING
     for span in spans:
-        found = found.plus(span)
-    return found
+        summed = summed.plus(span)
+    return summed
 
 
 class Rates(NamedTuple):
@@ -125,9 +125,9 @@ class _File(BaseModel):
 
 @lru_cache
 def _file(path: Path) -> _File:
-    how = "correct the entry, or put the committed file back"
-    tree = Kind("table of devices", dict[str, Any], how=how).read_yaml(path)
-    return Kind("table of devices", _File, how=how).typed(path, tree, strict=False)
+    advice = "correct the entry, or put the committed file back"
+    tree = Kind("table of devices", dict[str, Any], how=advice).read_yaml(path)
+    return Kind("table of devices", _File, how=advice).typed(path, tree, strict=False)
 
 
 def names() -> list[str]:

@@ -48,14 +48,14 @@ def measure_here(device: torch.device, threads: int = 1) -> Device:
     torch.set_num_threads(threads)
     cpu = device.type == "cpu"
     clock = time.process_time if cpu and threads == 1 else time.perf_counter
-    own = _Bench(device, clock)
-    products = [own.product(ROWS, *sides) for sides in SIDES]
-    bandwidth = tuple((2.0 * size, own.bandwidth(size)) for size in SIZES)
-    likely = Rates(statistics.median(products), bandwidth, own.functions(), own.launch())
+    timer = _Microbenchmarks(device, clock)
+    products = [timer.product(ROWS, *sides) for sides in SIDES]
+    bandwidth = tuple((2.0 * size, timer.bandwidth(size)) for size in SIZES)
+    likely = Rates(statistics.median(products), bandwidth, timer.functions(), timer.launch())
     corners = _off(likely, WITHIN), likely, _off(likely, 1 / WITHIN)
     label = processor() if cpu else torch.cuda.get_device_name(device)
     memory = memory_here() if cpu else torch.cuda.get_device_properties(device).total_memory
-    stacked = own.stacked_launch()
+    stacked = timer.stacked_launch()
     return Device(HERE, label, "measured", {"float32": corners}, memory, stacked, assumed=False)
 
 
@@ -66,7 +66,7 @@ def _off(rates: Rates, factor: float) -> Rates:
     return Rates(rates.peak * factor, bandwidth, functions, launch)
 
 
-class _Bench:
+class _Microbenchmarks:
     def __init__(self, device: torch.device, clock: Callable[[], float]) -> None:
         self.device, self.clock = device, clock
 
@@ -95,15 +95,15 @@ class _Bench:
     def product(self, rows: int, inner: int, columns: int) -> float:
         """FLOP/s of products whose left sides no cache holds, as those of a step."""
         b = self._numbers(inner, columns)
-        some = self._in_turn(rows, inner)
-        flops = 2.0 * rows * inner * columns * len(some)
-        return flops / statistics.median(self.seconds(lambda: _each(lambda a: a @ b, some)))
+        factors = self._in_turn(rows, inner)
+        flops = 2.0 * rows * inner * columns * len(factors)
+        return flops / statistics.median(self.seconds(lambda: _each(lambda a: a @ b, factors)))
 
     def bandwidth(self, size: int) -> float:
         """Bytes a second, read and written, of tensors that no cache holds."""
-        some = self._in_turn(size // 4)
-        moved = 2.0 * size * len(some)
-        return moved / statistics.median(self.seconds(lambda: _each(torch.neg, some)))
+        tensors = self._in_turn(size // 4)
+        moved = 2.0 * size * len(tensors)
+        return moved / statistics.median(self.seconds(lambda: _each(torch.neg, tensors)))
 
     def _in_turn(self, *shape: int) -> list[Tensor]:
         count = max(1, AT_ONCE // 4 // math.prod(shape))
@@ -125,23 +125,21 @@ class _Bench:
 
     def stacked_launch(self) -> Span:
         """The same under vmap, in times of that."""
-        plain, stacked = self._forward(), self._forward()
         x, many = self._numbers(1), self._numbers(2, 1)
-        ratios = sorted(
-            self._block(lambda: torch.func.vmap(stacked)(many), 20)
-            / self._block(lambda: plain(x), 20)
-            for _ in range(ROUNDS)
-        )
+        ratios = []
+        for _ in range(ROUNDS):
+            stacked = self._block(lambda: torch.func.vmap(_chain)(many), 20)
+            ratios.append(stacked / self._block(lambda: _chain(x), 20))
+        ratios.sort()
         return Span(ratios[0], statistics.median(ratios), ratios[-1])
 
-    def _forward(self) -> Callable[[Tensor], Tensor]:
-        def chain(x: Tensor) -> Tensor:
-            y = x
-            for _ in range(TINY):
-                y = y * x + x
-            return y
 
-        return chain
+def _chain(x: Tensor) -> Tensor:
+    """Operators of few numbers, one after the other."""
+    y = x
+    for _ in range(TINY):
+        y = y * x + x
+    return y
 
 
 class _Tiny(nn.Module):
@@ -166,5 +164,5 @@ class _Tiny(nn.Module):
 
 
 def _each(run: Callable[[Tensor], object], tensors: Sequence[Tensor]) -> None:
-    for one in tensors:  # what it gives is freed before the next, as most of a step is
-        run(one)
+    for tensor in tensors:  # what it gives is freed before the next, as most of a step is
+        run(tensor)

@@ -10,6 +10,7 @@ nothing once every run of the widest stage has a device of its own.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -50,11 +51,14 @@ class Timeline:
 
 def timeline(chains: Iterable[Chain]) -> Timeline:
     """The timeline of chains that do not wait for each other."""
-    every = [[stage for stage in chain if stage] for chain in chains]
-    work = total(span for chain in every for stage in chain for span in stage)
-    paths = [total(map(_longest, chain)) for chain in every]
+    work, paths, widest = NOTHING, [], 0
+    for chain in chains:
+        stages = [stage for stage in chain if stage]
+        work = total([work, *itertools.chain(*stages)])
+        paths.append(total(map(_longest, stages)))
+        widest += max(map(len, stages), default=0)
     critical = _longest(paths) if paths else NOTHING
-    return Timeline(work, critical, sum(max(map(len, chain), default=0) for chain in every))
+    return Timeline(work, critical, widest)
 
 
 def _longest(spans: Sequence[Span]) -> Span:

@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 
 from bench.roofline.devices import Device, Rates, Span
-from bench.roofline.work import Operation, Work
+from bench.roofline.work import Work
 
 VIEW = 0.5  # launches that a view takes: it goes through the same layers, but to no kernel
 STACKED_UPDATE_LAUNCHES = 13  # of a tensor: clipping (3) and AdamW (10), bench/training/stack.py
@@ -27,37 +27,30 @@ STACKED_UPDATE_LAUNCHES = 13  # of a tensor: clipping (3) and AdamW (10), bench/
 
 @dataclass(frozen=True)
 class Parts:
-    """What the seconds of some work are made of."""
+    """What the seconds of some work are made of; no stacking gets below those of ``device``."""
 
     device: float
     launches: float
-
-    @property
-    def arithmetic_alone(self) -> float:
-        """As if launches took nothing: what no stacking gets below."""
-        return self.device
 
 
 def parts(work: Work, rates: Rates, together: int = 1, launch: float = 1.0) -> Parts:
     """Of ``together`` trainings as one computation, whose launches take ``launch`` times as long
     as those of one alone."""
     plain = work.plain_launches if together > 1 else 0.0
-    device = sum(
-        often * _one(operation.times(together), rates) for operation, often in work.calls.items()
-    )
+    device = 0.0
+    for operation, often in work.calls.items():
+        of_all = operation.times(together)
+        arithmetic = of_all.flops / rates.peak + of_all.functions / rates.functions
+        moving = of_all.moved / rates.bytes_a_second(of_all.moved) if of_all.moved else 0.0
+        device += often * max(arithmetic, moving)
     calls = work.launches + plain + VIEW * work.views
     return Parts(device, calls * rates.launch * launch)
 
 
-def _one(operation: Operation, rates: Rates) -> float:
-    moving = operation.moved / rates.bytes_a_second(operation.moved) if operation.moved else 0.0
-    return max(operation.flops / rates.peak + operation.functions / rates.functions, moving)
-
-
-def joined(found: Parts, rates: Rates) -> float:
+def joined(of_work: Parts, rates: Rates) -> float:
     """Seconds of both parts."""
-    both = found.device, found.launches
-    return max(both) if rates.overlaps else math.fsum(both)
+    both_parts = of_work.device, of_work.launches
+    return max(both_parts) if rates.overlaps else math.fsum(both_parts)
 
 
 def seconds(work: Work, device: Device, precision: str, together: int = 1) -> Span:
@@ -74,4 +67,4 @@ def seconds(work: Work, device: Device, precision: str, together: int = 1) -> Sp
 def without_launches(work: Work, device: Device, precision: str) -> Span:
     """Of the work alone: no stack, and no sharing of a device, gets below it."""
     corners = device.corners[precision]
-    return Span(*(parts(work, rates).arithmetic_alone for rates in corners))
+    return Span(*(parts(work, rates).device for rates in corners))

@@ -19,7 +19,7 @@ from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import count_numbers, on_meta
 from bench.training.training import total_steps
-from core.errors import UserError
+from core.errors import UserError, first_line
 from tasks.interface import Batch, Task
 
 LOOKED_AT = 8  # batches, of which the middle one is counted and the mean size is taken
@@ -32,7 +32,7 @@ COPIES = 4  # weights, gradients and two moments
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedTraining:
     """A training in numbers that no device has a part in.
 
     Attributes:
@@ -40,7 +40,7 @@ class Counted:
         update: clipping and the optimiser.
         check: one pass over the validation split; None where it could not be listened to.
         tensors: parameters by their number of tensors.
-        kept: bytes of a step that live from its forward to its backward pass, at most.
+        saved_bytes: bytes of a step that live from its forward to its backward pass, at most.
         batch_seconds: of this machine's CPU, to make a batch.
         tokens: of a step.
     """
@@ -52,14 +52,14 @@ class Counted:
     checks: int
     parameters: int
     tensors: int
-    kept: float
+    saved_bytes: float
     batch_seconds: float
     tokens: float
 
     @property
     def memory(self) -> float:
         """Bytes of tensors at the peak of a step."""
-        return COPIES * BYTES * self.parameters + self.kept
+        return COPIES * BYTES * self.parameters + self.saved_bytes
 
     def stacked_update(self) -> Work:
         """The optimiser of a stack, tensor by tensor."""
@@ -78,7 +78,7 @@ class _Shape:
     forward: Work
     parameters: int
     tensors: int
-    kept: float
+    saved_bytes: float
 
 
 class _Typical(NamedTuple):
@@ -99,14 +99,14 @@ class Counter:
         make_data: whether data that a task keeps on disk are made where they are missing.
     """
 
-    def __init__(self, here: bool = False, make_data: bool = True) -> None:
-        self.here, self.make_data = here, make_data
+    def __init__(self, local: bool = False, make_data: bool = True) -> None:
+        self.here, self.make_data = local, make_data
         self._known: dict[str, list[_Shape]] = {}
-        self._counted: dict[str, Counted] = {}
+        self._counted: dict[str, CountedTraining] = {}
         self._batches: dict[str, _Typical] = {}
         self._checks: dict[str, list[tuple[int, int]] | None] = {}
 
-    def count(self, configuration: Configuration) -> Counted:
+    def count(self, configuration: Configuration) -> CountedTraining:
         """The work of a configuration's training.
 
         Raises:
@@ -119,7 +119,7 @@ class Counter:
             self._counted[key] = self._count(configuration)
         return self._counted[key]
 
-    def _count(self, configuration: Configuration) -> Counted:
+    def _count(self, configuration: Configuration) -> CountedTraining:
         task, training = build_task(configuration), configuration.training
         if not self.make_data and type(task).prepare is not Task.prepare:
             raise UserError(f"the data of {configuration.task} lie on disk, and none are made here")
@@ -127,16 +127,16 @@ class Counter:
         typical = self._typical(configuration, task, total)
         shape = self._shape(configuration, task, typical.batch)
         scale = typical.positions / (shape.rows * shape.length)
-        every = training.validate_every
-        return Counted(
+        interval = training.validate_every
+        return CountedTraining(
             step=shape.step.on(scale),
             update=shape.update,
             check=self._check(configuration, task, shape),
             steps=total * training.restarts,
-            checks=(1 if every is None else -(-total // every)) * training.restarts,
+            checks=(1 if interval is None else -(-total // interval)) * training.restarts,
             parameters=shape.parameters,
             tensors=shape.tensors,
-            kept=shape.kept * max(1.0, scale),
+            saved_bytes=shape.saved_bytes * max(1.0, scale),
             batch_seconds=typical.seconds,
             tokens=typical.tokens,
         )
@@ -150,14 +150,14 @@ class Counter:
 
     def _shape(self, configuration: Configuration, task: Task, batch: Batch) -> _Shape:
         specification = task.specification()
-        own = (configuration.models, str(specification), configuration.tasks["_target_"])
-        known = self._known.setdefault(json.dumps(own, sort_keys=True), [])
+        key = (configuration.models, str(specification), configuration.tasks["_target_"])
+        shapes = self._known.setdefault(json.dumps(key, sort_keys=True), [])
         rows, length = batch.inputs.shape[:2]
-        for shape in known:
+        for shape in shapes:
             if _near(rows, shape.rows) and _near(length, shape.length):
                 return shape
-        known.append(_count_shape(configuration, task, batch, self.here))
-        return known[-1]
+        shapes.append(_count_shape(configuration, task, batch, self.here))
+        return shapes[-1]
 
     def _check(self, configuration: Configuration, task: Task, shape: _Shape) -> Work | None:
         """A pass over the validation split, by the number of batches that a model is given there
@@ -170,12 +170,12 @@ class Counter:
             return None
         mean = sum(rows * length for rows, length in sizes) / len(sizes)
         forward = shape.forward.on(mean / (shape.rows * shape.length))
-        calls = {one: often * len(sizes) for one, often in forward.calls.items()}
+        calls = {operation: often * len(sizes) for operation, often in forward.calls.items()}
         return Work(calls, shape.forward.views * len(sizes))
 
 
-def _near(one: int, other: int) -> bool:
-    return abs(one / other - 1) <= NEAR
+def _near(size: int, other: int) -> bool:
+    return abs(size / other - 1) <= NEAR
 
 
 def _typical(task: Task, seed: int, size: int, number: int) -> _Typical:
@@ -189,9 +189,9 @@ def _typical(task: Task, seed: int, size: int, number: int) -> _Typical:
     return _Typical(batches[middle], statistics.fmean(sizes), tokens, each)
 
 
-def _count_shape(configuration: Configuration, task: Task, batch: Batch, here: bool) -> _Shape:
+def _count_shape(configuration: Configuration, task: Task, batch: Batch, local: bool) -> _Shape:
     training = configuration.training
-    if here:
+    if local:
         set_numerics(training.threads)
         device, count = resolve_device(configuration.device), count_here
         model = build_model(configuration, task, configuration.seed).to(device).train()
@@ -207,23 +207,23 @@ def _count_shape(configuration: Configuration, task: Task, batch: Batch, here: b
         optimizer.step()
 
     try:
-        if here:  # the first step makes the optimiser's state
+        if local:  # the first step makes the optimiser's state
             task.training_loss(model, batch.rows(0, 1)).backward()
             update()
             optimizer.zero_grad()
-        kept = _Kept(model)
-        with kept:
+        saved = SavedForBackward(model)
+        with saved:
             step = count(lambda: task.training_loss(model, batch).backward())
-        own = count(update) if here else _fused_update(model)
+        update_work = count(update) if local else _fused_update(model)
         with torch.no_grad():
             forward = count(lambda: model.eval()(batch.inputs))
     except (RuntimeError, NotImplementedError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{configuration.label} cannot be counted by shapes: {first}") from error
+        cause = first_line(error)
+        raise UserError(f"{configuration.label} cannot be counted by shapes: {cause}") from error
     rows, length = batch.inputs.shape[:2]
     trained = [p for p in model.parameters() if p.requires_grad]
     numbers = count_numbers(trained)
-    return _Shape(rows, length, step, own, forward, numbers, len(trained), kept.most)
+    return _Shape(rows, length, step, update_work, forward, numbers, len(trained), saved.size)
 
 
 def _on_meta(configuration: Configuration, task: Task) -> nn.Module:
@@ -244,19 +244,19 @@ def _fused_update(model: nn.Module) -> Work:
     return Work({Operation(0.0, n * moved): kernels for n in passes})
 
 
-class _Kept(torch.autograd.graph.saved_tensors_hooks):
-    """Bytes of what autograd keeps between the passes, parameters left out, as ``most``."""
+class SavedForBackward(torch.autograd.graph.saved_tensors_hooks):
+    """Bytes of what autograd keeps between the passes, parameters left out, as ``size``."""
 
     def __init__(self, model: nn.Module) -> None:
-        own = {p.untyped_storage()._cdata for p in model.parameters()}
-        held: dict[int, Any] = {}  # the storages live until the end, so that no two have one place
-        self.most = 0.0
+        of_parameters = {p.untyped_storage()._cdata for p in model.parameters()}
+        storages: dict[int, Any] = {}  # they live until the end, so that no two have one place
+        self.size = 0.0
 
         def pack(x: Tensor) -> Tensor:
             storage = x.untyped_storage()
-            if storage._cdata not in own and storage._cdata not in held:
-                held[storage._cdata] = storage
-                self.most += storage.nbytes()
+            if storage._cdata not in of_parameters and storage._cdata not in storages:
+                storages[storage._cdata] = storage
+                self.size += storage.nbytes()
             return x
 
         super().__init__(pack, lambda x: x)

@@ -33,40 +33,12 @@ from bench.training.flops import formulas
 # Operator -> what it computes for each element of its output, in transcendental functions. A random
 # number is as long as several; what they are on a CPU was measured (docs/decisions).
 TRANSCENDENTAL = {
-    **dict.fromkeys(
-        [
-            "exp",
-            "exp_",
-            "exp2",
-            "expm1",
-            "expm1_",
-            "log",
-            "log_",
-            "log1p",
-            "log1p_",
-            "log2",
-            "tanh",
-            "tanh_",
-            "sigmoid",
-            "sigmoid_",
-            "silu",
-            "silu_",
-            "silu_backward",
-            "gelu",
-            "softplus",
-            "softplus_backward",
-            "log_sigmoid_forward",
-            "sin",
-            "cos",
-            "erf",
-            "pow",
-            "_softmax",
-            "_log_softmax",
-            "_log_softmax_backward_data",
-            "logsumexp",
-        ],
-        1.0,
-    ),
+    **dict.fromkeys(("exp", "exp_", "exp2", "expm1", "expm1_", "pow", "sin", "cos", "erf"), 1.0),
+    **dict.fromkeys(("log", "log_", "log1p", "log1p_", "log2", "logsumexp"), 1.0),
+    **dict.fromkeys(("tanh", "tanh_", "sigmoid", "sigmoid_", "log_sigmoid_forward"), 1.0),
+    **dict.fromkeys(("silu", "silu_", "silu_backward", "gelu"), 1.0),
+    **dict.fromkeys(("softplus", "softplus_backward", "_softmax", "_log_softmax"), 1.0),
+    "_log_softmax_backward_data": 1.0,
     "gelu_backward": 2.0,
     **dict.fromkeys(
         ["bernoulli", "bernoulli_", "uniform_", "random_", "randint", "native_dropout"], 5.0
@@ -100,22 +72,9 @@ ROW_OF_A_SUM = 4.5  # functions, of a sum along the last dimension: narrow rows 
 PIECE_OF_A_STACK = 2.0  # functions, of each run of numbers that a stack or concatenation copies
 MATRIX_OF_A_BATCH = 100.0  # functions, of each product of a batch of them
 SOLVING = 0.11  # functions, of each multiplication with a number of a triangular system
-MOVES_NOTHING = frozenset(
-    [
-        "_unsafe_view",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "new_empty",
-        "new_empty_strided",
-        "lift_fresh",
-        "detach",
-        "alias",
-        "set_",
-        "resize_",
-        "is_same_size",
-    ]
-)
+_EMPTY = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+_SAME_MEMORY = ("_unsafe_view", "lift_fresh", "detach", "alias", "set_", "resize_", "is_same_size")
+MOVES_NOTHING = frozenset(_EMPTY + _SAME_MEMORY)
 LSTM_FUNCTIONS = 5  # for each cell: three sigmoids and two hyperbolic tangents
 LSTM_LAUNCHES = 2  # of cuDNN for each position in each direction: a matrix product and the gates
 # The same in plain steps, as stacked trainings compute them (bench/training/draws.py).
@@ -158,12 +117,12 @@ class Work:
 
     @cached_property
     def flops(self) -> float:
-        return sum(one.flops * often for one, often in self.calls.items())
+        return sum(operation.flops * often for operation, often in self.calls.items())
 
     @cached_property
     def moved(self) -> float:
         """Bytes."""
-        return sum(one.moved * often for one, often in self.calls.items())
+        return sum(operation.moved * often for operation, often in self.calls.items())
 
     @cached_property
     def launches(self) -> float:
@@ -172,8 +131,8 @@ class Work:
     def on(self, factor: float) -> Work:
         """The same calls, each on so many times as much data."""
         calls: dict[Operation, float] = {}
-        for one, often in self.calls.items():
-            larger = one.times(factor)
+        for operation, often in self.calls.items():
+            larger = operation.times(factor)
             calls[larger] = calls.get(larger, 0.0) + often
         return Work(calls, self.views, self.plain_launches)
 
@@ -192,18 +151,18 @@ class _Counting(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        found = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         name = func._schema.name.partition("::")[2]
         if func.is_view or name in MOVES_NOTHING:
             self.views += 1
         else:
-            self.calls[self._operation(func, name, args, kwargs, found)] += 1
-        return found
+            self.calls[self._operation(func, name, args, kwargs, result)] += 1
+        return result
 
-    def _operation(self, func: Any, name: str, args: Any, kwargs: Any, found: Any) -> Operation:
+    def _operation(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> Operation:
         formula = self.formulas.get(func._overloadpacket)
-        flops = float(formula(*args, **kwargs, out_val=found)) if formula else 0.0
-        outputs = [x for x in tree_leaves(found) if isinstance(x, Tensor)]
+        flops = float(formula(*args, **kwargs, out_val=result)) if formula else 0.0
+        outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         functions = 0.0
         if name in TRANSCENDENTAL:
@@ -305,32 +264,32 @@ class _Fused(TorchFunctionMode):
         length = inputs.shape[1 if batch_first else 0]
         hidden = inputs
         for layer in range(layers):
-            own = weights[layer * each : (layer + 1) * each]
-            flops = 2 * hidden.shape[:-1].numel() * sum(w.numel() for w in own if w.dim() == 2)
+            of_layer = weights[layer * each : (layer + 1) * each]
+            flops = 2 * hidden.shape[:-1].numel() * sum(w.numel() for w in of_layer if w.dim() == 2)
             launches = LSTM_LAUNCHES * length
             self.counting.plain_launches += 3 * (LSTM_PLAIN_LAUNCHES - LSTM_LAUNCHES) * length
             shape = (*hidden.shape[:-1], states[0].shape[-1] * (1 + both_ways))
             passes = (flops, 2 * flops), (launches, 2 * launches)
-            hidden = self._one_kernel(shape, (hidden, *own), *passes)
+            hidden = self._one_kernel(shape, (hidden, *of_layer), *passes)
         return hidden, states[0], states[1]
 
     def _one_kernel(self, shape: Any, inputs: Any, flops: Any, launches: Any) -> Tensor:
-        return _Kernel.apply(self.counting.calls, tuple(shape), flops, launches, *inputs)
+        return _FusedKernel.apply(self.counting.calls, tuple(shape), flops, launches, *inputs)
 
 
-class _Kernel(torch.autograd.Function):
+class _FusedKernel(torch.autograd.Function):
     """Tensors -> one of ``shape``; notes FLOPs and launches (forward, backward), and bytes."""
 
     @staticmethod
     def forward(
         ctx: Any, calls: Any, shape: Any, flops: Any, launches: Any, *inputs: Tensor
     ) -> Any:
-        found = inputs[0].new_empty(shape)
-        moved = float(sum(map(_bytes, (*inputs, found))))
+        output = inputs[0].new_empty(shape)
+        moved = float(sum(map(_bytes, (*inputs, output))))
         ctx.noted = calls, flops[1], launches[1], moved
-        ctx.save_for_backward(*inputs, found)
+        ctx.save_for_backward(*inputs, output)
         _note(calls, flops[0], launches[0], moved)
-        return found
+        return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:

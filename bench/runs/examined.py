@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.config.settings import Configuration
-from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
+from bench.examination.examination import Examined, RepeatedAnswers, examine, positions_of_a_pass
 from bench.examination.scored import ScoredBatch
 from bench.records.schema import Examination
 from bench.training.training import total_steps
@@ -38,11 +38,11 @@ def examine_fresh(
         batch.inputs,
         seed=configuration.seed,
         positions=positions_of_a_pass(trained_on),
-        asked=_asked(batch),
+        scored=_scored_positions(batch),
     )
 
 
-def _asked(batch: Batch) -> Tensor | None:
+def _scored_positions(batch: Batch) -> Tensor | None:
     """Which outputs are scored, bool (batch, time); None where all are."""
     return None if batch.targets.is_floating_point() else batch.targets != IGNORED
 
@@ -77,9 +77,9 @@ class ExaminedWeights:
             seed=seed,
             positions=positions_of_a_pass(trained_on),
             trained=True,
-            asked=_asked(batch),
+            scored=_scored_positions(batch),
         )
-        self.answers = Answers(model, batch.inputs[:2], seed)
+        self.answers = RepeatedAnswers(model, batch.inputs[:2], seed)
         self.scored = ScoredBatch(model, task.specification(), seed)
 
     @contextmanager

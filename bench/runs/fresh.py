@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from bench.config.config import training_configuration
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
 from bench.records.schema import Cost, Role, RunRecord, Study, write_record
 from bench.records.store import Store
+from bench.runs.examined import examine_fresh
 from bench.runs.making import TrainingRun, only_one
 from bench.runs.measuring import MeasuringRun
 from bench.runs.recording import Run, measured_fields
@@ -21,7 +24,13 @@ from bench.runs.serving import (
     predictors_of,
     track,
 )
-from bench.training.building import prepare_data, task_or_measurement
+from bench.runs.together import together_of
+from bench.training.building import build_task, build_to_train, prepare_data, task_or_measurement
+from bench.training.numerics import set_numerics
+from bench.training.seeding import kept_random_state
+from bench.training.training import Stopped
+from bench.training.unfit import UnfitModel
+from core.errors import UserError
 from core.progress import Report
 
 
@@ -37,24 +46,24 @@ def make(
     prepare_data(configuration, report)
     identity = identify(configuration)
     note_beginning(identity)
-    found = find(identity, role)
-    if found is not None:
-        track(found, configuration)
-        return found, True
+    record = find(identity, role)
+    if record is not None:
+        track(record, configuration)
+        return record, True
     store = Store(configuration.store)
     run_id = identity.run_id(configuration.seed)
     with only_one(store.work(run_id)):
         record = _run(identity, store, report).make(role, study)
         if record.outcome == "diverged" and configuration.trained_on is not None:
             # The cause names the training, which has nothing to evaluate: its record is complete.
-            own: Role = "single" if role == "final" else role
-            make(training_configuration(configuration), own, None, report)
+            role_of_training: Role = "single" if role == "final" else role
+            make(training_configuration(configuration), role_of_training, None, report)
         write_record(record, store.record_folder(role))
     track(record, configuration)
     return record, False
 
 
-def unmade(configuration: Configuration, role: Role, report: Report) -> TrainingRun | None:
+def pending_run(configuration: Configuration, role: Role, report: Report) -> TrainingRun | None:
     """The run of a model that the engine trains; None if its record is there."""
     identity = identify(configuration)
     if find(identity, role) is not None:
@@ -82,6 +91,53 @@ def _training_run(identity: Identity, store: Store, report: Report) -> TrainingR
     return run
 
 
+def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -> None:
+    """Train what is missing of runs of one shape, as far as it can be computed as one. Afterwards
+    :func:`make` finds each training at its end, or goes on with it alone.
+
+    Raises:
+        UserError: another process makes one of them.
+        KeyboardInterrupt: stopped; their checkpoints are kept.
+    """
+    # Lightning costs seconds to import; runs that are there need none.
+    from bench.training.stack import Member, fit_together
+
+    with ExitStack() as locks:
+        stack: list[tuple[TrainingRun, Member]] = []
+        for configuration, role in runs:
+            run = pending_run(configuration, role, report)
+            if run is None:
+                continue
+            locks.enter_context(only_one(run.work))
+            try:
+                member = run.member()
+            except UserError:  # its own run says so
+                continue
+            if member is not None:
+                stack.append((run, member))
+        # Fewer than were asked, where some have a record: `auto` takes measured numbers alone.
+        stack = stack[: together_of(runs[0][0], len(stack))]
+        if len(stack) < 2:
+            return
+        first, member = stack[0]
+        try:  # all are of one model
+            batch = first.task.training_batch(member.seed, 0, member.settings.batch_size)
+            model = member.model.to(first.device)
+            if examine_fresh(model, first.task, batch.to(first.device), first.configuration).writes:
+                return
+        except UnfitModel:  # each run alone says so, before it is trained
+            return
+        set_numerics(first.configuration.training.threads)
+        text = f"{first.configuration.label}, {len(stack)} trainings together"
+        try:
+            with kept_random_state(first.device):
+                failures = fit_together([m for _, m in stack], first.device, text, report)
+                for place, failure in failures.items():
+                    stack[place][0].end_diverged(failure)
+        except Stopped:
+            raise KeyboardInterrupt from None
+
+
 def make_baselines(configuration: Configuration, report: Report) -> list[RunRecord]:
     """Records of the task's predictors that need no training: those that are there, and the others
     made."""
@@ -96,9 +152,9 @@ def make_baselines(configuration: Configuration, report: Report) -> list[RunReco
     baselines = task.baselines()
     for number, (label, predict) in enumerate(baselines.items()):
         identity = identity_of_predictor(predictors, collected, label)
-        known = find(identity, "baseline")
-        if known is not None:
-            records.append(known)
+        record = find(identity, "baseline")
+        if record is not None:
+            records.append(record)
             continue
         started = time.perf_counter()
         evaluations = {"validation": predict("validation"), "test": predict("test")}
@@ -121,3 +177,15 @@ def make_baselines(configuration: Configuration, report: Report) -> list[RunReco
         records.append(record)
         report("predictors without training", number + 1, len(baselines))
     return records
+
+
+def refusal_of(configuration: Configuration) -> UserError | None:
+    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
+    if configuration.takes is not None:  # it builds its models itself, and said what was refused
+        return None
+    task = build_task(configuration)
+    try:
+        build_to_train(configuration, task, configuration.seed)
+    except UserError as error:
+        return error
+    return None

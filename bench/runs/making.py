@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from pydantic import TypeAdapter
@@ -22,14 +22,10 @@ from bench.records.schema import Cost, Curve, Restart
 from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
-from bench.training.building import (
-    build_model,
-    build_task,
-    build_to_train,
-)
+from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
-from bench.training.training import Diverged, TrainingReport
+from bench.training.training import TrainingDiverged, TrainingReport
 from core.errors import RUN_FAILED, UserError
 from core.files import (
     flush_folder,
@@ -48,7 +44,7 @@ from tasks.interface import Evaluation, Split, Task
 if TYPE_CHECKING:
     from bench.training.stack import Member
 
-Kept = TypeVar("Kept")
+Summary = TypeVar("Summary")
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
 
 
@@ -72,18 +68,19 @@ class _Unfinished:
     cost: Cost
 
 
-def _read_trained(path: Path) -> _Trained:
-    return _kept(path, _Trained)
-
-
-def _kept(path: Path, kind: type[Kept]) -> Kept:
+def _read_summary(path: Path, kind: type[Summary]) -> Summary:
     """What a training left in its folder.
 
     Raises:
         UserError: the file is damaged, or holds anything else.
     """
     try:
-        content = _whole(path)
+        try:
+            text = read_sealed(path)
+        except ValueError:  # earlier versions wrote no seal; a file with a broken one is no JSON
+            with open_regular(path) as file:
+                text = file.read()
+        content = json.loads(text)
         if beyond_bounds(content):
             raise ValueError
         return TypeAdapter(kind).validate_python(content)
@@ -94,25 +91,30 @@ def _kept(path: Path, kind: type[Kept]) -> Kept:
         ) from None
 
 
-def _whole(path: Path) -> Any:
-    try:
-        content = read_sealed(path)
-    except ValueError:  # earlier versions wrote no seal; a file with a broken one is no JSON
-        with open_regular(path) as file:
-            content = file.read()
-    return json.loads(content)
+class _Start(NamedTuple):
+    """One start of a training, of which the best is kept; without weights where it diverged."""
+
+    seed: int
+    report: TrainingReport
+    weights: dict[str, Tensor] | None
 
 
-def _spent(cost: Cost, tried: list[tuple[int, TrainingReport, dict[str, Tensor]]]) -> Cost:
+def _spent(cost: Cost, reports: Iterable[TrainingReport]) -> Cost:
     """What all starts together cost; ``cost.training_flops`` is that of one padded position."""
-    flops = cost.training_flops
+    total = TrainingReport()
+    for report in reports:
+        total.padded_positions += report.padded_positions
+        total.tokens += report.tokens
+        total.steps += report.steps
+        total.seconds += report.seconds
+        total.together = max(total.together, report.together)
     return cost.model_copy(
         update={
-            "training_flops": flops and flops * sum(t.padded_positions for _, t, _ in tried),
-            "training_tokens": sum(t.tokens for _, t, _ in tried),
-            "training_steps": sum(t.steps for _, t, _ in tried),
-            "wall_seconds": sum(t.seconds for _, t, _ in tried),
-            "stacked": max((t.together for _, t, _ in tried if t.together > 1), default=None),
+            "training_flops": cost.training_flops and cost.training_flops * total.padded_positions,
+            "training_tokens": total.tokens,
+            "training_steps": total.steps,
+            "wall_seconds": total.seconds,
+            "stacked": total.together if total.together > 1 else None,
         }
     )
 
@@ -139,12 +141,12 @@ class TrainingRun(Run):
 
     def inherit(self, earlier: Iterable[Path]) -> None:
         """Go on from what the same run by equal code left in one of these folders."""
-        left = ("trained.json", "weights.safetensors", DIVERGED, "checkpoint-*.pt")
+        patterns = ("trained.json", "weights.safetensors", DIVERGED, "checkpoint-*.pt")
         for folder in (self.work, *earlier):
-            found = [path for pattern in left for path in folder.glob(pattern)]
-            for path in found if folder != self.work else ():
+            paths = [path for pattern in patterns for path in folder.glob(pattern)]
+            for path in paths if folder != self.work else ():
                 link(self.work / path.name, path)
-            if found:
+            if paths:
                 return
 
     def prepare(self) -> None:
@@ -163,10 +165,15 @@ class TrainingRun(Run):
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained
         done = trained.report if trained else self.unfinished
-        examined = self.examined
+        examined, curves = self.examined, {}
+        if done:
+            curves = {
+                "training_loss": _curve(done.loss_steps, done.losses),
+                "validation_loss": _curve(done.validation_steps, done.validation_losses),
+            }
         return {
             "cost": trained.cost if trained else self.cost,
-            "curves": _curves(done) if done else {},
+            "curves": curves,
             "restarts": trained.restarts if trained else [],
             "weights_sha256": trained.weights_sha256 if trained else None,
             "examination": examined.record(trained.examined) if examined and trained else None,
@@ -179,23 +186,25 @@ class TrainingRun(Run):
             build_to_train(self.configuration, self.task, self.configuration.seed)
             self._take_over(self.training)
         if summary.exists() and weights.exists():
-            trained = _read_trained(summary)
+            trained = _read_summary(summary, _Trained)
             self._drop_checkpoints()  # a kill may have come before
             return trained
         if (self.work / DIVERGED).exists():
-            self._diverge_again()
-        from bench.training.loop import (
-            fit,  # Lightning costs seconds to import; a served record needs none
-        )
+            unfinished = _read_summary(self.work / DIVERGED, _Unfinished)
+            self.cost, self.unfinished = unfinished.cost, unfinished.report
+            self._drop_checkpoints()
+            raise TrainingDiverged(unfinished.cause, unfinished.report)
+        # Lightning costs seconds to import; a served record needs none.
+        from bench.training.loop import fit
 
         settings, seed = self.configuration.training, self.configuration.seed
         cost = self.cost = self._count_cost()
         self._examine()
-        tried: list[tuple[int, TrainingReport, dict[str, Tensor]]] = []
-        failure: Diverged | None = None
+        starts: list[_Start] = []
+        failure: TrainingDiverged | None = None
         for k in range(settings.restarts):
-            own_seed = seed if k == 0 else derive_seed(seed, "restart", k) % 2**32
-            model = build_model(self.configuration, self.task, own_seed)
+            start_seed = seed if k == 0 else derive_seed(seed, "restart", k) % 2**32
+            model = build_model(self.configuration, self.task, start_seed)
             if self.fresh.writes:
                 give_copies(model)
             suffix = f", start {k + 1} of {settings.restarts}" if settings.restarts > 1 else ""
@@ -204,33 +213,30 @@ class TrainingRun(Run):
                     model,
                     self.task,
                     settings,
-                    seed=own_seed,
+                    seed=start_seed,
                     device=self.device,
                     checkpoint=self.work / f"checkpoint-{k}.pt",
                     description=self.description + suffix,
                     report=self.report,
                 )
-            except Diverged as error:
+            except TrainingDiverged as error:
                 failure = error
-                tried.append((own_seed, error.report, {}))
+                starts.append(_Start(start_seed, error.report, None))
                 continue
-            tried.append((own_seed, done, model.state_dict()))
-        finished = [k for k, (_, _, weights) in enumerate(tried) if weights]
+            starts.append(_Start(start_seed, done, model.state_dict()))
+        reports = [start.report for start in starts]
+        finished = [start for start in starts if start.weights is not None]
         if not finished:
             assert failure is not None
-            self.cost, self.unfinished = _spent(cost, tried), failure.report
+            self.cost, self.unfinished = _spent(cost, reports), failure.report
             self._keep_diverged(failure)
             raise failure
-        best = min(finished, key=lambda k: tried[k][1].final_loss())
-        restarts = [
-            Restart(
-                seed=own_seed,
-                training_loss=done.final_loss() if k in finished else None,
-                kept=k == best,
-            )
-            for k, (own_seed, done, _) in enumerate(tried)
-        ]
-        return self._keep_trained(tried[best][1], tried[best][2], restarts, cost, tried)
+        best = min(finished, key=lambda start: start.report.final_loss())
+        restarts = []
+        for start in starts:
+            loss = None if start.weights is None else start.report.final_loss()
+            restarts.append(Restart(seed=start.seed, training_loss=loss, kept=start is best))
+        return self._keep_trained(best, restarts, _spent(cost, reports))
 
     def member(self) -> Member | None:
         """This training for a stack; None where it has ended already.
@@ -253,10 +259,9 @@ class TrainingRun(Run):
             return None
         return Member(model, self.task, configuration.training, seed, checkpoint)
 
-    def end_diverged(self, failure: Diverged) -> None:
+    def end_diverged(self, failure: TrainingDiverged) -> None:
         """Keep how it diverged in a stack, for the run that asks for its record."""
-        seed = self.configuration.seed
-        self.cost = _spent(self._count_cost(), [(seed, failure.report, {})])
+        self.cost = _spent(self._count_cost(), [failure.report])
         self._keep_diverged(failure)
 
     def _take_over(self, training: TrainingRun) -> None:
@@ -264,29 +269,22 @@ class TrainingRun(Run):
         with only_one(training.work):
             try:
                 training._trained()
-            except Diverged as error:
+            except TrainingDiverged as error:
                 self.cost, self.unfinished = training.cost, training.unfinished
                 cause = f"in its training, {training.work.name}: {error}"
-                raise Diverged(cause, error.report) from None
+                raise TrainingDiverged(cause, error.report) from None
         for name in ("weights.safetensors", "trained.json"):
             link(self.work / name, training.work / name)
 
-    def _keep_trained(
-        self,
-        report: TrainingReport,
-        weights: dict[str, Tensor],
-        restarts: list[Restart],
-        cost: Cost,
-        tried: list[tuple[int, TrainingReport, dict[str, Tensor]]],
-    ) -> _Trained:
-        cost = _spent(cost, tried)
-        content = packed(weights)
+    def _keep_trained(self, best: _Start, restarts: list[Restart], cost: Cost) -> _Trained:
+        assert best.weights is not None
+        content = packed(best.weights)
         sha256 = hashlib.sha256(content).hexdigest()
         several = restarts if len(restarts) > 1 else []
-        trained = _Trained(report, several, cost, sha256, [*self.fresh.passed])
+        trained = _Trained(best.report, several, cost, sha256, [*self.fresh.passed])
         write_atomically(self.work / "weights.safetensors", content)
         summary = {
-            "report": asdict(report),
+            "report": asdict(best.report),
             "restarts": [restart.model_dump() for restart in trained.restarts],
             "cost": cost.model_dump(),
             "weights_sha256": sha256,
@@ -296,7 +294,7 @@ class TrainingRun(Run):
         self._drop_checkpoints()
         return trained
 
-    def _keep_diverged(self, failure: Diverged) -> None:
+    def _keep_diverged(self, failure: TrainingDiverged) -> None:
         """Other tasks that this training is for need not try it again."""
         content = {
             "cause": str(failure),
@@ -305,12 +303,6 @@ class TrainingRun(Run):
         }
         write_sealed(self.work / DIVERGED, json.dumps(content).encode())
         self._drop_checkpoints()
-
-    def _diverge_again(self) -> NoReturn:
-        kept = _kept(self.work / DIVERGED, _Unfinished)
-        self.cost, self.unfinished = kept.cost, kept.report
-        self._drop_checkpoints()
-        raise Diverged(kept.cause, kept.report)
 
     def _drop_checkpoints(self) -> None:
         for checkpoint in self.work.glob("checkpoint-*.pt"):
@@ -334,10 +326,10 @@ class TrainingRun(Run):
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
-        kept = (restart.seed for restart in trained.restarts if restart.kept)
+        seeds = (restart.seed for restart in trained.restarts if restart.kept)
         # What a model draws and no file holds, such as a buffer that is not persistent, is that
         # of the start whose weights were kept.
-        seed = next(kept, self.configuration.seed)
+        seed = next(seeds, self.configuration.seed)
         model = build_model(self.configuration, self.task, seed)
         load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()
@@ -347,13 +339,13 @@ class TrainingRun(Run):
 def only_one(work: Path) -> Iterator[None]:
     """Refuse to make the same run in two processes at once."""
     try:
-        held = lock(work / "lock")
+        lock_file = lock(work / "lock")
     except BlockingIOError:
         raise UserError(
             f"another process is making this very run ({work.name}): wait for it",
             RUN_FAILED,
         ) from None
-    with held:
+    with lock_file:
         yield
 
 
@@ -371,13 +363,6 @@ def evaluate(
     with torch.no_grad(), kept_random_state(device), answers_are_numbers(model):
         seed_generators(derive_seed(seed, "evaluation", split), device)
         return task.evaluate(model.eval(), split, device)
-
-
-def _curves(done: TrainingReport) -> dict[str, Curve]:
-    return {
-        "training_loss": _curve(done.loss_steps, done.losses),
-        "validation_loss": _curve(done.validation_steps, done.validation_losses),
-    }
 
 
 def _curve(steps: list[int], losses: list[float]) -> Curve:

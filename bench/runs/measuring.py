@@ -34,8 +34,8 @@ class MeasuringRun(Run):
         return self.task.measure(build, split, seed, self.device, report)
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
-        found = next(iter(evaluations.values()), None)
-        sizes = found.metrics if found else {}
+        evaluation = next(iter(evaluations.values()), None)
+        sizes = evaluation.metrics if evaluation else {}
         state = sizes.get("state_bytes")
         cost = Cost(
             parameters=int(sizes.get("parameters", 0)),

@@ -54,7 +54,7 @@ def prove_moves(
 
 def _made_by(root: Path, records: Iterable[RunRecord]) -> list[tuple[str, str, Code]]:
     """Task, model and code of every kind of run in the records, by the checkout at ``root``."""
-    found: dict[tuple[str, str, Code], None] = {}
+    runs: dict[tuple[str, str, Code], None] = {}
     for record in records:
         for name in names(Code.of(record.config, record.provenance), record.config):
             code = name.code
@@ -64,15 +64,15 @@ def _made_by(root: Path, records: Iterable[RunRecord]) -> list[tuple[str, str, C
                     code_hash(code.model, root, by_later_python=later),
                 )
                 if hashes == (code.task_code, code.model_code):
-                    found[record.task, model_of(record), code] = None
-    return [*found]
+                    runs[record.task, model_of(record), code] = None
+    return [*runs]
 
 
 def _outcome(task: str, model: str, commit: str, old: Code, moves: Moves) -> Outcome:
-    found = {target: moves.today(target) for target in (old.task, old.model)}
-    new_task, new_model = found[old.task], found[old.model]
+    targets = {target: moves.today(target) for target in (old.task, old.model)}
+    new_task, new_model = targets[old.task], targets[old.model]
     if new_task is None or new_model is None:
-        return moves.why_not(next(target for target in found if found[target] is None))
+        return moves.why_not(next(target for target in targets if targets[target] is None))
     hashes = {"task_code": code_hash(new_task), "model_code": code_hash(new_model)}
     new = Code(task=new_task, model=new_model, **hashes)
     if new == old:

@@ -5,6 +5,7 @@ PyTorch is imported where something has to be made.
 
 from __future__ import annotations
 
+from bench.config.budgets import Asked, use_finder
 from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord, Study
 from bench.runs.serving import serve, serve_baselines
@@ -55,3 +56,25 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
     from bench.runs.fresh import make_baselines
 
     return make_baselines(configuration, report or silent)
+
+
+def make_data(configuration: Configuration, report: Report) -> None:
+    """Make what the task keeps on disk; what is there is kept.
+
+    Raises:
+        UserError: it cannot be had.
+    """
+    from bench.training.building import prepare_data
+
+    prepare_data(configuration, report)
+
+
+def find_widths() -> None:
+    """Let ``models.parameters=N`` and ``models.state_bytes=N`` be met in this process."""
+    use_finder(_width_for)
+
+
+def _width_for(configuration: Configuration, budget: Asked) -> int:
+    from bench.training.budget import width_for
+
+    return width_for(configuration, budget)

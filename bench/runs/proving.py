@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ Outcome = Equivalence | str | None  # a new entry of the table; a refusal; the c
 
 
 @dataclass
-class Batch:
+class ShortSweep:
     """Runs that one sweep makes.
 
     Attributes:
@@ -65,25 +66,26 @@ class Batch:
         return True
 
 
-def batches(task: str, runs: Iterable[Wanted]) -> list[Batch]:
+def short_sweeps(task: str, runs: Iterable[Wanted]) -> list[ShortSweep]:
     """As few sweeps as hold every setting of ``runs`` once, shortened.
 
     A measurement has no training to cut short: each of its models is measured at preset smoke.
     """
-    found: dict[str, list[Batch]] = defaultdict(list)  # by preset and settings of the task
+    by_task_settings: dict[str, list[ShortSweep]] = defaultdict(list)  # and by preset
     placed = set()
+    trains = models_of(task) == "models"
     for run in sorted(runs, key=lambda run: run.model == BASELINES):
-        trains = models_of(task) == "models"
         preset, settings = (run.preset, _shortened(run.config)) if trains else ("smoke", {})
-        own = {key: value for key, value in settings.items() if key.startswith("tasks.")}
-        here, whole = found[sha256_of([preset, own])], sha256_of([run.model, preset, settings])
-        if run.model == BASELINES and not here:  # every sweep makes those of its task
-            here.append(Batch(preset, settings, models_to_compare(task)[:1]))
-        elif run.model != BASELINES and whole not in placed:
-            placed.add(whole)
-            if run.optional or not any(batch.takes(run.model, settings) for batch in here):
-                here.append(Batch(preset, settings, [run.model], run.optional))
-    return [batch for here in found.values() for batch in here]
+        task_settings = {key: value for key, value in settings.items() if key.startswith("tasks.")}
+        alike = by_task_settings[sha256_of([preset, task_settings])]
+        whole_run = sha256_of([run.model, preset, settings])
+        if run.model == BASELINES and not alike:  # every sweep makes those of its task
+            alike.append(ShortSweep(preset, settings, models_to_compare(task)[:1]))
+        elif run.model != BASELINES and whole_run not in placed:
+            placed.add(whole_run)
+            if run.optional or not any(sweep.takes(run.model, settings) for sweep in alike):
+                alike.append(ShortSweep(preset, settings, [run.model], run.optional))
+    return [*chain(*by_task_settings.values())]
 
 
 def _shortened(config: Config) -> dict[str, Any]:
@@ -94,27 +96,27 @@ def _shortened(config: Config) -> dict[str, Any]:
 
 
 def settings_of(
-    task: str, batch: Batch, known: Iterable[str], extra: Mapping[str, Any]
+    task: str, sweep: ShortSweep, keys: Iterable[str], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The sweep of a batch, with the settings that are known to both sides."""
-    given = {**batch.settings, **extra}
-    of_task = {key[6:]: value for key, value in given.items() if key.startswith("tasks.")}
-    void = void_settings(given, {**group_file("tasks", task), **of_task})
+    """The sweep of a sweep, with the settings that are known to both sides."""
+    values = {**sweep.settings, **extra}
+    task_settings = {key[6:]: value for key, value in values.items() if key.startswith("tasks.")}
+    void = void_settings(values, {**group_file("tasks", task), **task_settings})
     return {
         "tasks": task,
-        "models": list(batch.models),
-        "preset": batch.preset,
+        "models": list(sweep.models),
+        "preset": sweep.preset,
         "sweep.search_space": {},
         "sweep.sampler": "grid",
         "n_trials": 1,
         "seeds": 1,
         "device": "cpu",
-        **{key: given[key] for key in sorted(set(given) & set(known) - void.keys())},
+        **{key: values[key] for key in sorted(set(values) & set(keys) - void.keys())},
     }
 
 
 @dataclass(frozen=True)
-class Made:
+class ShortRun:
     """A run, with the SHA-256 of the bytes of its trained weights; None where it keeps none."""
 
     record: RunRecord
@@ -133,20 +135,22 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Pair:
+class RunPair:
     """The same run by both."""
 
-    old: Made
-    new: Made
+    old: ShortRun
+    new: ShortRun
     words: str
 
     def first_difference(self) -> str | None:
         """In words; None if every byte is the same, and every setting of the older one is there."""
         sides = ({"data": {}, "weights": m.weights, **m.facts()} for m in (self.old, self.new))
-        if found := next(_differences("", *sides), None):
-            return found
+        if difference := next(_differences("", *sides), None):
+            return difference
         old, new = flat(self.old.record.config), flat(self.new.record.config)
-        for key in (key for key in old if key not in new or new[key] != old[key]):
+        for key in old:
+            if key in new and new[key] == old[key]:
+                continue
             now = f"is {new[key]!r} here" if key in new else "is gone here"
             return (
                 f"the setting {key} is {old[key]!r} in the older code and {now}: a setting that "
@@ -161,14 +165,14 @@ class Pair:
 
     def compared(self) -> Compared:
         """What the table says of it."""
-        made, results = self.new, sha256_of(self.new.facts())
-        data = made.record.provenance.data
-        return Compared(words=self.words, data=data, weights=made.weights, results=results)
+        run, results = self.new, sha256_of(self.new.facts())
+        data = run.record.provenance.data
+        return Compared(words=self.words, data=data, weights=run.weights, results=results)
 
 
 # Settings whose values are names, which need no quotes.
 NAMES = ("tasks", "models", "preset", "sweep.sampler", "device")
-SECONDS_FOR_A_SIDE = 24 * 3600.0  # for all short runs of a batch: a model may never end
+SECONDS_FOR_A_SIDE = 24 * 3600.0  # for all short runs of a sweep: a model may never end
 
 
 def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
@@ -195,7 +199,7 @@ class Tree:
     def settings(self, task: str, models: Iterable[str]) -> set[str]:
         """The settings that the tree's YAML files have for a task and some of its models."""
         group = models_of(task)
-        known: set[str] = set()
+        keys: set[str] = set()
         for model in models:
             try:
                 groups = {
@@ -208,10 +212,12 @@ class Tree:
                     f"{self.name} has no task '{task}' with a model '{model}' to compare with",
                     VERIFICATION_FAILED,
                 ) from None
-            known |= flat(groups).keys()
-        return known
+            keys |= flat(groups).keys()
+        return keys
 
-    def make(self, settings: Mapping[str, Any], number: int) -> dict[tuple[Role, str, int], Made]:
+    def make(
+        self, settings: Mapping[str, Any], number: int
+    ) -> dict[tuple[Role, str, int], ShortRun]:
         """What a sweep by this tree's own code makes in processes of its own: by role, model and
         seed.
 
@@ -219,21 +225,25 @@ class Tree:
             UserError: it made nothing.
         """
         store = Store(self.work / f"store-{number}")
-        own = {"PYTHONPATH": str(self.root), "MEMORY_BENCH_PREPARED": str(self.work / "prepared")}
+        environment = {
+            "PYTHONPATH": str(self.root),
+            "MEMORY_BENCH_PREPARED": str(self.work / "prepared"),
+        }
         words = words_of({**settings, "store": str(store.root)})
         command = module_command("bench.sweep", words, self.root)
-        ended = run_to_end(command, SECONDS_FOR_A_SIDE, self.root, own)
-        made = {}
+        ended = run_to_end(command, SECONDS_FOR_A_SIDE, self.root, environment)
+        runs = {}
         for record in read_records([store.records]):
             path = store.weights(record.run_id)
             sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
-            made[record.role, record.model, record.seed] = Made(record, sha256)
-        if not made:
-            asked = f"bench.sweep {shown_sweep(settings)}"
+            runs[record.role, record.model, record.seed] = ShortRun(record, sha256)
+        if not runs:
+            command_shown = f"bench.sweep {shown_sweep(settings)}"
             raise UserError(
-                f"{self.name} makes no such run: {ended.sentence} ({asked})", VERIFICATION_FAILED
+                f"{self.name} makes no such run: {ended.sentence} ({command_shown})",
+                VERIFICATION_FAILED,
             )
-        return made
+        return runs
 
 
 def trees_of(commit: str, folder: Path) -> tuple[Tree, Tree]:
@@ -268,19 +278,22 @@ def _git(*arguments: str) -> bytes:
 
 
 def _make_both(
-    trees: tuple[Tree, Tree], task: str, batch: Batch, extra: Mapping[str, Any], number: int
-) -> list[Pair]:
-    """What both make of the same batch, at the same time."""
-    known = set.intersection(*(tree.settings(task, batch.models) for tree in trees))
-    settings = settings_of(task, batch, known, extra)
-    with ThreadPoolExecutor(2) as both:
-        made = [both.submit(tree.make, settings, number) for tree in trees]
-    old, new = (one.result() for one in made)
-    if lone := sorted({*old} ^ {*new}):
-        where = f"by {trees[0].name} alone" if lone[0] in old else "here alone"
-        raise UserError(f"{lone[0][1]} ({lone[0][0]}) is made {where}", VERIFICATION_FAILED)
+    trees: tuple[Tree, Tree], task: str, sweep: ShortSweep, extra: Mapping[str, Any], number: int
+) -> list[RunPair]:
+    """What both make of the same sweep, at the same time."""
+    older, newer = trees
+    keys = older.settings(task, sweep.models) & newer.settings(task, sweep.models)
+    settings = settings_of(task, sweep, keys, extra)
+    with ThreadPoolExecutor(2) as pool:
+        made_by_older = pool.submit(older.make, settings, number)
+        made_by_newer = pool.submit(newer.make, settings, number)
+    old, new = made_by_older.result(), made_by_newer.result()
+    for key in sorted({*old} ^ {*new}):
+        role, model, _ = key
+        where = f"by {older.name} alone" if key in old else "here alone"
+        raise UserError(f"{model} ({role}) is made {where}", VERIFICATION_FAILED)
     words = shown_sweep(settings)
-    return [Pair(old[key], new[key], words) for key in sorted(old)]
+    return [RunPair(old[key], new[key], words) for key in sorted(old)]
 
 
 def shown_sweep(settings: Mapping[str, Any]) -> str:
@@ -308,21 +321,21 @@ def prove(
         UserError: the commit is not there.
     """
     commit = full_name(commit)
-    pairs: dict[str, list[Pair]] = defaultdict(list)
+    pairs: dict[str, list[RunPair]] = defaultdict(list)
     refusals: dict[str, str] = {}
-    sweeps = batches(task, runs)
+    sweeps = short_sweeps(task, runs)
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
         trees = trees_of(commit, Path(folder))
-        for number, batch in enumerate(sweeps):
+        for number, sweep in enumerate(sweeps):
             report(f"{task} by {commit[:8]} and by this checkout", number, len(sweeps))
             try:
-                for pair in _make_both(trees, task, batch, extra, number):
-                    if not batch.optional or pair.old.record.outcome == "ok":
+                for pair in _make_both(trees, task, sweep, extra, number):
+                    if not sweep.optional or pair.old.record.outcome == "ok":
                         pairs[model_of(pair.new.record)].append(pair)
             except UserError as error:
-                if batch.optional:
+                if sweep.optional:
                     continue
-                refusals = {**dict.fromkeys((*batch.models, BASELINES), str(error)), **refusals}
+                refusals = {**dict.fromkeys((*sweep.models, BASELINES), str(error)), **refusals}
         report(f"{task}: both sides are made", len(sweeps), len(sweeps))
     outcomes: dict[str, Outcome] = {}
     for model in dict.fromkeys(run.model for run in runs):
@@ -332,10 +345,11 @@ def prove(
     return outcomes
 
 
-def _refusal(pairs: Sequence[Pair], made_by: set[Code]) -> str | None:
+def _refusal(pairs: Sequence[RunPair], made_by: set[Code]) -> str | None:
     """Why the pairs prove nothing."""
-    if found := next(filter(None, (pair.first_difference() for pair in pairs)), None):
-        return found
+    for pair in pairs:
+        if difference := pair.first_difference():
+            return difference
     old, new = {pair.old.code for pair in pairs}, {pair.new.code for pair in pairs}
     if len(old) > 1 or len(new) > 1 or not all(code.is_current() for code in new):
         return "the code of this checkout changed while it was compared"
@@ -346,7 +360,7 @@ def _refusal(pairs: Sequence[Pair], made_by: set[Code]) -> str | None:
     return None
 
 
-def _entry(task: str, model: str, commit: str, pairs: Sequence[Pair]) -> Equivalence | None:
+def _entry(task: str, model: str, commit: str, pairs: Sequence[RunPair]) -> Equivalence | None:
     """The entry that is written to the table; None where the code is the same anyway."""
     if not pairs or pairs[0].old.code == pairs[0].new.code:  # a task may have no predictors
         return None

@@ -120,8 +120,12 @@ class Run(ABC):
             return "failed", without_places(str(error))
         except Exception as error:
             return _failure(error, self.work)
-        lost = _without_headline(evaluations, self.task.headline.name)
-        return ("diverged", lost) if lost else ("ok", None)
+        for measured in evaluations.values():
+            # Other numbers may be there, but not the one that the measurement is ranked by.
+            causes = measured.arrays.get("diverged")
+            if causes and self.task.headline.name not in measured.metrics:
+                return "diverged", str(causes[0])
+        return "ok", None
 
 
 def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
@@ -140,25 +144,15 @@ def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
     return "failed", f"{type(error).__name__}: {told_message(error)} (details in {where})"
 
 
-def _without_headline(evaluations: Mapping[str, Evaluation], name: str) -> str | None:
-    """What diverged of a measurement that has other numbers, but not the one it is ranked by."""
-    for measured in evaluations.values():
-        lost = measured.arrays.get("diverged")
-        if lost and name not in measured.metrics:
-            return str(lost[0])
-    return None
-
-
 def measured_fields(
     task: Task | Measurement, evaluations: Mapping[str, Evaluation], split: str
 ) -> dict[str, Any]:
     """Headline, metrics, per-sequence values, curves and arrays of a record; all but the metrics
-    are those of ``split``. What is not finite, or
-    beyond what a record may hold, is left out."""
-    metrics = {
-        name: {k: v for k, v in measured.metrics.items() if abs(v) <= LARGEST_NUMBER}
-        for name, measured in evaluations.items()
-    }
+    are those of ``split``. What is not finite, or beyond what a record may hold, is left out."""
+    metrics = {}
+    for name, measured in evaluations.items():
+        numbers = measured.metrics.items()
+        metrics[name] = {metric: value for metric, value in numbers if abs(value) <= LARGEST_NUMBER}
     last = evaluations.get(split)
     value = metrics.get(split, {}).get(task.headline.name)
     return {

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from bench.config.settings import Configuration
 from bench.config.source_files import source_name, use_trusted
 from bench.records.code import code_hash
 from bench.records.command import places_of, settings_of
-from bench.records.counted import BATCHES, Counted
+from bench.records.counted import BATCHES, Counted, contradiction
 from bench.records.registry import known_model, model_group, names
-from bench.records.schema import Cost, RunRecord
+from bench.records.schema import Cost, RunRecord, read_record
 from bench.runs.sizes import count_cost
 from bench.training.building import build_task, data_hashes, prepare_data, resolve_device
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from core.progress import Report, silent
-from tasks.interface import Batch, Task
+
+
+def recount_again(
+    path: Path, places: Mapping[str, Any], trust: str | None, report: Report
+) -> tuple[Counted, bool]:
+    """What is counted again of the record at a path, and whether the record says the same."""
+    record = read_record(path)
+    counted = recount(record, places, trust, report)
+    return counted, not (counted.refused or contradiction(record, counted))
 
 
 def recount(
@@ -38,8 +47,8 @@ def recount(
         configuration, trained = _configuration(record, places or {}, trust)
         prepare_data(configuration, report)
         cost = _cost(configuration, record) if trained else None
-        found = Counted(run_id=record.run_id, data=data_hashes(configuration), cost=cost)
-        return found.model_copy(update={"uncounted": _stranger(record, trust)})
+        counted = Counted(run_id=record.run_id, data=data_hashes(configuration), cost=cost)
+        return counted.model_copy(update={"uncounted": _stranger(record, trust)})
     except (UserError, UnfitModel) as error:
         return Counted(run_id=record.run_id, refused=str(error))
 
@@ -56,9 +65,11 @@ def _configuration(
         settings = {k: v for k, v in settings.items() if k.partition(".")[0] not in of_model}
         settings["models"] = names(model_group(record.task))[0]
     elif known_model(record) is None:
-        _check_code(record, str(record.config["models"]["_target_"]))
-    own = places_of(record)  # records of several tasks are counted in one call
-    settings |= {key: value for key, value in places.items() if key in own}
+        target = str(record.config["models"]["_target_"])
+        if code_hash(target) != record.provenance.model_code:  # it would say nothing of the record
+            raise UserError(f"the code of {target:.200} is not that of its provenance.model_code")
+    places_of_task = places_of(record)  # records of several tasks are counted in one call
+    settings |= {key: value for key, value in places.items() if key in places_of_task}
     configuration = Configuration.of(settings)
     return configuration, usable and configuration.takes is None
 
@@ -72,37 +83,21 @@ def _stranger(record: RunRecord, trust: str | None) -> str:
         or source in (trust or "").split(",")
     ):
         return ""
-    what = "file" if source.endswith(".py") else "package"
-    return f"its model is of the {what} {source!a:.80}, which is imported only if it is named"
-
-
-def _check_code(record: RunRecord, target: str) -> None:
-    """What is counted with other code of a package says nothing of the record.
-
-    Raises:
-        UserError: the package that lies here is not what the record was made by.
-    """
-    if code_hash(target) != record.provenance.model_code:
-        raise UserError(f"the code of {target:.200} is not that of its provenance.model_code")
+    kind = "file" if source.endswith(".py") else "package"
+    return f"its model is of the {kind} {source!a:.80}, which is imported only if it is named"
 
 
 def _cost(configuration: Configuration, record: RunRecord) -> Cost:
     task, steps = build_task(configuration), record.cost.training_steps
-    cost = _sizes(configuration.model_copy(update={"seed": 0}))
-    some = [_batch(configuration, task, n * steps // BATCHES) for n in range(BATCHES)]
-    positions = sum(batch.inputs.shape[0] * batch.inputs.shape[1] for batch in some) / BATCHES
-    flops, tokens = cost.training_flops or 0.0, sum(batch.tokens for batch in some) / BATCHES
+    cost = _sizes_of(configuration.model_copy(update={"seed": 0}).model_dump_json())
+    batches = []
+    for number in range(BATCHES):
+        size, step = configuration.training.batch_size, number * steps // BATCHES
+        batches.append(task.training_batch(configuration.seed, step, size))
+    positions = sum(batch.inputs.shape[0] * batch.inputs.shape[1] for batch in batches) / BATCHES
+    flops, tokens = cost.training_flops or 0.0, sum(batch.tokens for batch in batches) / BATCHES
     counts = {"training_flops": flops * positions * steps, "training_tokens": int(tokens * steps)}
     return cost.model_copy(update={**counts, "training_steps": steps})
-
-
-def _batch(configuration: Configuration, task: Task, step: int) -> Batch:
-    size = configuration.training.batch_size
-    return task.training_batch(configuration.seed, step, size)
-
-
-def _sizes(configuration: Configuration) -> Cost:
-    return _sizes_of(configuration.model_dump_json())
 
 
 @lru_cache(maxsize=64)  # the seeds of a setting have one size

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from bench.config.config import training_configuration
-from bench.records.schema import Examination
+from bench.records.report import print_examination
+from bench.records.schema import Examination, RunRecord, write_record
+from bench.records.store import Store
 from bench.runs.examined import ExaminedWeights, examine_fresh
-from bench.runs.saved import SavedRun
+from bench.runs.saved import SavedRun, find_record, load_run
 from bench.training.building import build_model, build_task
+from bench.training.unfit import UnfitModel
+from core.files import write_atomically
+from core.privacy import without_places
+from core.progress import progress
+
+EARLIER = "record_before_examination.json"  # in the folder of a run
 
 
 def examine_weights(saved: SavedRun) -> ExaminedWeights:
@@ -34,3 +46,62 @@ def examine_saved(saved: SavedRun) -> Examination:
     batch = trained_by.training_batch(record.seed, 0, size).to(saved.device)
     fresh = build_model(configuration, saved.task, record.seed).to(saved.device)
     return weights.record([*examine_fresh(fresh, saved.task, batch, configuration).passed])
+
+
+def examine_run(
+    run: str,
+    root: Path,
+    device: str | None,
+    places: Mapping[str, Any],
+    trust: str | None,
+    *,
+    write: bool,
+) -> bool:
+    """Examine a run of a store and print what came of it; whether its model passes.
+
+    Args:
+        run, root, device, places, trust: as for :func:`bench.runs.saved.load_run`.
+        write: whether the record in the store is completed by it.
+
+    Raises:
+        UserError: no such run, or its weights are missing or not those of the record.
+    """
+    record, store = find_record(run, root)
+    examination, cause = None, ""
+    with progress() as report:
+        saved = load_run(run, root, device, places, report, trust)
+        report(f"examining {record.run_id}", 0, 1)
+        try:
+            examination = examine_saved(saved)
+        except UnfitModel as error:
+            cause = without_places(str(error))
+    print_examination(record, examination, cause)
+    if write:
+        _complete(record, store, examination, cause)
+    return examination is not None
+
+
+def _complete(record: RunRecord, store: Path, examination: Examination | None, cause: str) -> None:
+    """Put what was found into the record of the store, if it is there and says otherwise."""
+    folder = Store(store).record_folder(record.role)
+    path = folder / f"{record.run_id}.json"
+    if record.outcome != "ok" or not path.is_file():
+        return
+    if examination is not None and record.examination == examination:
+        return
+    if examination is not None:
+        completed = record.model_copy(update={"examination": examination})
+    else:
+        write_atomically(Store(store).work(record.run_id) / EARLIER, path.read_bytes())
+        without_numbers: dict[str, Any] = {
+            "outcome": "failed",
+            "cause": cause,
+            "headline": record.headline.model_copy(update={"value": None}),
+            "metrics": {},
+            "per_sequence": {},
+            "arrays": {},
+            "examination": None,
+        }
+        completed = record.model_copy(update=without_numbers)
+    write_record(completed, folder)
+    print(f"record: {path}")

@@ -26,12 +26,7 @@ from bench.records.registry import known, known_model, why_misshapen, why_unknow
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import LOCATIONS
-from bench.training.building import (
-    build_task,
-    build_to_train,
-    prepare_data,
-    resolve_device,
-)
+from bench.training.building import build_task, build_to_train, prepare_data, resolve_device
 from bench.training.numerics import set_numerics
 from bench.training.storage import load_weights, read_weights
 from core.errors import UserError, nearest
@@ -73,14 +68,16 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
         raise UserError(f"store={root} is a file: give the folder of the runs by store=FOLDER")
     if not folder.is_dir():
         raise UserError(f"there is no store at {root}: give the folder of the runs by store=FOLDER")
-    known = sorted(folder.glob("*.json"))
-    found = [path for path in known if path.stem == run] or [p for p in known if run in p.stem]
-    if len(found) == 1 and run:
-        return read_record(found[0]), root
-    if found:
-        names = ", ".join(path.stem for path in found[:3])
-        raise UserError(f"{len(found)} runs have '{run}' in their id ({names}, …): give more of it")
-    close = get_close_matches(run, [path.stem for path in known], n=3, cutoff=0.4)
+    ids = [path.stem for path in sorted(folder.glob("*.json"))]
+    matching = [run] if run in ids else [run_id for run_id in ids if run in run_id]
+    if len(matching) == 1 and run:
+        return read_record(folder / f"{matching[0]}.json"), root
+    if matching:
+        first = ", ".join(matching[:3])
+        raise UserError(
+            f"{len(matching)} runs have '{run}' in their id ({first}, …): give more of it"
+        )
+    close = get_close_matches(run, ids, n=3, cutoff=0.4)
     hint = f"; the nearest: {', '.join(close)}" if close else ""
     if run and any(path.stem == run for path in COMMITTED.rglob("*.json")):
         raise UserError(
@@ -88,7 +85,7 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
             f"leaderboards.verify {run} makes the run again and compares"
         )
     raise UserError(
-        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(known)} files"
+        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(ids)} files"
         f"{hint}; a run that is missing is made by bench.train"
     )
 
@@ -131,18 +128,14 @@ def load_run(
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
-    kept = (restart.seed for restart in record.restarts if restart.kept)
-    model = build_to_train(configuration, task, next(kept, record.seed), copies=1)
-    load_weights(model, weights, path, edited=_edited(record))
+    seeds = (restart.seed for restart in record.restarts if restart.kept)
+    model = build_to_train(configuration, task, next(seeds, record.seed), copies=1)
+    target = str(record.config["models"].get("_target_"))
+    same_code = code_hash(target) == record.provenance.model_code
+    edited = not same_code and todays_name(record.config, record.provenance) is None
+    load_weights(model, weights, path, edited=edited)
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
-
-
-def _edited(record: RunRecord) -> bool:
-    """Whether the code of a record's model is another one today, and none that is proven equal."""
-    target = str(record.config["models"].get("_target_"))
-    same = code_hash(target) == record.provenance.model_code
-    return not same and todays_name(record.config, record.provenance) is None
 
 
 def recorded_configuration(
@@ -169,18 +162,18 @@ def recorded_configuration(
     if record.role == "baseline":
         raise UserError(f"{record.run_id} is a predictor without weights: choose a trained model")
     trust = use_trusted(trust)
-    why, config = why_misshapen(record), record.config
-    if why is None:
+    problem, config = why_misshapen(record), record.config
+    if problem is None:
         today = todays_name(record.config, record.provenance)
         config = today.config if today else record.config
-        why = why_unknown(record, config, {"tasks": trust, "models": trust})
-    if why is not None:
+        problem = why_unknown(record, config, {"tasks": trust, "models": trust})
+    if problem is not None:
         hint = (
             "; trust=PACKAGE or trust=PATH/FILE.py (of leaderboards.verify: package=) imports "
             "classes of a package, or of a file, that you trust"
         )
-        how = hint if "_target_" in why else ""
-        raise UserError(f"{record.run_id} cannot be run again because {why}{how}")
+        way_on = hint if "_target_" in problem else ""
+        raise UserError(f"{record.run_id} cannot be run again because {problem}{way_on}")
     check_counts(config["tasks"], "tasks")
     if known_model(record) is not None:
         check_sizes(config["models"])
@@ -195,8 +188,8 @@ def recorded_configuration(
             raise UserError(
                 f"tasks.{name} is part of the record: {nearest(f'tasks.{name}', places)}"
             )
-    here = {name: task[name] for name in names} | dict(locations)
-    _ask_for_places(record, store, here)
+    data_places = {name: task[name] for name in names} | dict(locations)
+    _ask_for_places(record, store, data_places)
     default = main_file()
     with first_problem_in_a_sentence(f"{record.run_id} has settings of another version: "):
         return Configuration.model_validate(
@@ -209,7 +202,7 @@ def recorded_configuration(
                 "device": device,
                 "store": store,
                 "tracking": "none",
-                "tasks": {**config["tasks"], **here},
+                "tasks": {**config["tasks"], **data_places},
                 "models": config["models"],
                 "training": {
                     **(default["training"] if task.get("takes") else {}),
@@ -226,7 +219,7 @@ def recorded_configuration(
         )
 
 
-def _ask_for_places(record: RunRecord, root: Path, here: Mapping[str, Any]) -> None:
+def _ask_for_places(record: RunRecord, root: Path, data_places: Mapping[str, Any]) -> None:
     """Refuse to guess where data lie: the note beside the weights may be a stranger's too, so it
     only says what to give.
 
@@ -243,11 +236,12 @@ def _ask_for_places(record: RunRecord, root: Path, here: Mapping[str, Any]) -> N
         raise UserError(
             f"{path} is truncated or edited: delete it, and say where the data lie by tasks.KEY=…"
         ) from None
-    missing = [key for key, place in here.items() if place is None and noted.get(key)]
+    missing = [key for key, place in data_places.items() if place is None and noted.get(key)]
     if missing:
-        said = {key: str(noted[key]) for key in missing}
+        unanswered = {key: str(noted[key]) for key in missing}
         words = (
-            f"tasks.{k}={v if v[0] == '/' and v.isprintable() else '…'}" for k, v in said.items()
+            f"tasks.{k}={v if v[0] == '/' and v.isprintable() else '…'}"
+            for k, v in unanswered.items()
         )
         raise UserError(
             f"where the data of {record.run_id} lie is for you to say, because a store may be a "

@@ -23,7 +23,7 @@ from bench.config.files import group_file
 from bench.config.groups import choices
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
-from bench.records import provenance
+from bench.records import provenance, tracking
 from bench.records.code import code_hash, is_own
 from bench.records.equivalence import todays_name
 from bench.records.identity import Identity
@@ -38,37 +38,35 @@ LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on th
 PREPARED = "prepared"  # the location of what a task makes itself: it may lie anywhere
 Hashes = dict[str, str]  # split -> SHA-256 of its content
 
-_elsewhere: list[str] = []  # class of the devices that compute, where these are not of this machine
+_classes_of_nodes: list[str] = []  # of devices that compute, where these are not of this machine
 
 
 @contextmanager
-def devices_elsewhere(device_class: str) -> Iterator[None]:
+def devices_elsewhere(class_of_nodes: str) -> Iterator[None]:
     """In this block runs are named by what they are computed on: other machines' devices."""
-    _elsewhere.append(device_class)
+    _classes_of_nodes.append(class_of_nodes)
     try:
         yield
     finally:
-        _elsewhere.pop()
+        _classes_of_nodes.pop()
 
 
-def _device_class(configuration: Configuration) -> str:
-    """A build of PyTorch for CPUs finds no GPU, which needs no import.
+def device_class(configuration: Configuration) -> str:
+    """What records call the device that computes a run: "cpu", or the name of a GPU. A build of
+    PyTorch for CPUs finds no GPU, which needs no import.
 
     Raises:
         UserError: a GPU is asked for and there is none.
     """
     if configuration.device == "cpu":
         return "cpu"
-    if _elsewhere:
-        return _elsewhere[-1]
+    if _classes_of_nodes:
+        return _classes_of_nodes[-1]
     if configuration.device == "auto" and version("torch").endswith("+cpu"):
         return "cpu"
-    import torch
+    from bench.training import building
 
-    from bench.training.building import resolve_device
-
-    device = resolve_device(configuration.device)
-    return "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device)
+    return building.device_class(configuration.device)
 
 
 def identify(configuration: Configuration, data: Hashes | None = None) -> Identity:
@@ -86,7 +84,7 @@ def identify(configuration: Configuration, data: Hashes | None = None) -> Identi
         task_code=code_hash(configuration.tasks["_target_"]),
         data=data,
         precision=configuration.training.precision,
-        device_class=_device_class(configuration),
+        device_class=device_class(configuration),
         started=datetime.now(UTC),
     )
     return Identity.of(configuration, configuration.resolved(), collected)
@@ -105,9 +103,12 @@ def find(identity: Identity, role: Role) -> RunRecord | None:
     places = [folder / f"{run_id}.json" for folder in folders for run_id in run_ids]
     if c.committed:
         places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
-    records = (_read(path, identity.all, c.seed) for path in places)
-    of_controls = role == "control"  # whose committed records lie beside the others
-    return next((r for r in records if r and (r.role == "control") == of_controls), None)
+    for path in places:
+        record = _read(path, identity.all, c.seed)
+        # Committed records of controls lie beside the others.
+        if record and (record.role == "control") == (role == "control"):
+            return record
+    return None
 
 
 def _read(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
@@ -143,10 +144,10 @@ def serve_baselines(configuration: Configuration) -> list[RunRecord] | None:
     predictors = predictors_of(configuration)
     if not _is_registered(configuration) or (data := known_data(predictors)) is None:
         return None
-    made = identify(predictors, data).provenance
+    provenance_of_task = identify(predictors, data).provenance
     records = []
     for label in _card(configuration).get("predictors", ()):
-        record = find(identity_of_predictor(predictors, made, label), "baseline")
+        record = find(identity_of_predictor(predictors, provenance_of_task, label), "baseline")
         if record is None:
             return None
         records.append(record)
@@ -162,7 +163,7 @@ def predictors_of(configuration: Configuration) -> Configuration:
 
 
 def identity_of_predictor(
-    configuration: Configuration, made: provenance.Provenance, label: str
+    configuration: Configuration, provenance_of_task: provenance.Provenance, label: str
 ) -> Identity:
     """The identity of one predictor without training.
 
@@ -171,8 +172,8 @@ def identity_of_predictor(
     """
     name = "".join(c if c.isalnum() else "_" for c in label.lower())
     config = {"tasks": configuration.resolved()["tasks"]}
-    called = configuration.model_copy(update={"model": name})
-    return Identity.of(called, config, made, baseline=label)
+    predictor = configuration.model_copy(update={"model": name})
+    return Identity.of(predictor, config, provenance_of_task, baseline=label)
 
 
 def headline_of(configuration: Configuration) -> Headline:
@@ -197,17 +198,15 @@ def note_beginning(identity: Identity) -> None:
 def note_locations(configuration: Configuration, work: Path) -> None:
     """Say beside the weights where data lie: no record does, and evaluating again needs it."""
     if configuration.locations:
-        given = {name: configuration.tasks[name] for name in configuration.locations}
-        here = {k: str(Path(v).resolve()) if is_path(v) else v for k, v in given.items()}
-        write_atomically(work / LOCATIONS, json.dumps(here).encode())
+        values = {name: configuration.tasks[name] for name in configuration.locations}
+        resolved = {k: str(Path(v).resolve()) if is_path(v) else v for k, v in values.items()}
+        write_atomically(work / LOCATIONS, json.dumps(resolved).encode())
 
 
 def track(record: RunRecord, configuration: Configuration) -> None:
     """Show a record in MLflow, where that is asked for."""
     if configuration.tracking == "mlflow":
-        from bench.records.tracking import track
-
-        track(record, record_path(record, configuration.store), Store(configuration.store))
+        tracking.track(record, record_path(record, configuration.store), Store(configuration.store))
 
 
 def known_data(configuration: Configuration) -> Hashes | None:
@@ -219,25 +218,26 @@ def known_data(configuration: Configuration) -> Hashes | None:
     settings = configuration.resolved()["tasks"]
     lock = sha256_of(library_versions())
     key = _text([settings, code_hash(settings["_target_"]), lock])
-    if key not in _known:
+    if key not in _data_by_settings:
         store = Store(configuration.store)
         places = [COMMITTED / configuration.task / configuration.preset]
         places += [store.records, store.trials, store.controls]
         pattern = f"{configuration.task}-*-{configuration.preset}-*.json"
         for folder in places:
             statements = _statements(folder, pattern, when_changed(folder)).get(_text(settings), ())
-            data = _agreed([one for one in statements if one.lock == lock], settings)
+            data = _agreed([s for s in statements if s.lock == lock], settings)
             if data is not None:
-                _known[key] = data
+                _data_by_settings[key] = data
                 break
-    return _known.get(key)
+    return _data_by_settings.get(key)
 
 
-_known: dict[str, Hashes] = {}  # of settings, code and libraries: what this process has read
+# By settings, code and libraries: what this process has read.
+_data_by_settings: dict[str, Hashes] = {}
 
 
 @dataclass(frozen=True)
-class _Statement:
+class _DataStatement:
     """What a file says of the data of its run; it is believed when it has been read as a record.
 
     Attributes:
@@ -251,11 +251,12 @@ class _Statement:
     lock: str
 
 
-def _agreed(statements: Sequence[_Statement], settings: dict[str, Any]) -> Hashes | None:
+def _agreed(statements: Sequence[_DataStatement], settings: dict[str, Any]) -> Hashes | None:
     """The hashes that all state and a record of equal code confirms."""
-    if len({_text(one.data) for one in statements}) != 1:
+    if len({_text(statement.data) for statement in statements}) != 1:
         return None
-    for statement in {one.code: one for one in statements}.values():
+    by_code = {statement.code: statement for statement in statements}
+    for statement in by_code.values():
         with suppress(UserError):  # whoever asks for this very record is told what it is
             record = read_record(statement.path)
             name = todays_name(record.config, record.provenance)
@@ -266,17 +267,17 @@ def _agreed(statements: Sequence[_Statement], settings: dict[str, Any]) -> Hashe
 
 
 @lru_cache(maxsize=16)
-def _statements(folder: Path, pattern: str, _changed: int) -> dict[str, list[_Statement]]:
+def _statements(folder: Path, pattern: str, _changed: int) -> dict[str, list[_DataStatement]]:
     """Settings of a task -> what the files of a folder state of its data. A file is read as a
     record when it is believed, which takes ten times as long."""
-    by_settings: dict[str, list[_Statement]] = defaultdict(list)
+    by_settings: dict[str, list[_DataStatement]] = defaultdict(list)
     for path in sorted(folder.glob(pattern)):
         with suppress(UserError, ValueError, KeyError, TypeError, AttributeError):
             content = from_json(RECORD.bytes_of(path))
-            config, made = content["config"], content["provenance"]
+            config, origin = content["config"], content["provenance"]
             classes = str(config.get("models", {}).get("_target_"))
-            code = (str(made["task_code"]), str(made["model_code"]), classes)
-            statement = _Statement(path, made["data"], code, made["library_lock"])
+            code = (str(origin["task_code"]), str(origin["model_code"]), classes)
+            statement = _DataStatement(path, origin["data"], code, origin["library_lock"])
             by_settings[_text(config["tasks"])].append(statement)
     return by_settings
 
@@ -298,8 +299,10 @@ def _is_registered(configuration: Configuration) -> bool:
         return False
     if any(c.tasks.get(name) is not None for name in c.locations if name != PREPARED):
         return False
-    conditions = [pair for where in _card(c).get("places", {}).values() for pair in where.items()]
-    return not any(c.tasks.get(key) in values for key, values in conditions)
+    for conditions in _card(c).get("places", {}).values():
+        if any(c.tasks.get(key) in values for key, values in conditions.items()):
+            return False
+    return True
 
 
 def _is_own(configuration: Configuration) -> bool:

@@ -23,6 +23,7 @@ from bench.records.identity import identity_of, one_of_each
 from bench.records.provenance import version
 from bench.records.schema import FINISHED, Provenance, RunRecord, read_records
 from bench.records.store import COMMITTED, Store
+from bench.runs.serving import device_class
 
 
 class Shelf:
@@ -37,29 +38,30 @@ class Shelf:
     def __init__(
         self, preset: str, store: Store, committed: tuple[Path, ...] | None = None
     ) -> None:
-        own = list(read_records([store.records, store.trials, store.controls]))
+        of_store = list(read_records([store.records, store.trials, store.controls]))
         project = _committed((COMMITTED,) if committed is None else committed)
-        self.every = [*project, *own]
+        self.every = [*project, *of_store]
         self.committed = one_of_each(r for r in project if r.preset == preset)
-        self.local = one_of_each(r for r in own if r.preset == preset and r.role != "trial")
-        trials = one_of_each(r for r in own if r.preset == preset and r.role == "trial")
+        self.local = one_of_each(r for r in of_store if r.preset == preset and r.role != "trial")
+        trials = one_of_each(r for r in of_store if r.preset == preset and r.role == "trial")
         self._runs = _by_name([*self.committed, *self.local])
         self._trials = _by_name(trials)
         self._data: dict[str, list[dict[str, str]]] = {}
         for record in (*self._runs.values(), *self._trials.values()):
-            known = self._data.setdefault(_text(record.config["tasks"]), [])
-            if record.provenance.data not in known:
-                known.append(record.provenance.data)
+            data_of_task = self._data.setdefault(_text(record.config["tasks"]), [])
+            if record.provenance.data not in data_of_task:
+                data_of_task.append(record.provenance.data)
         self._finals: dict[tuple[str, str], list[RunRecord]] = {}
         for record in self._runs.values():
             if record.role == "final" and record.study is not None:
                 self._finals.setdefault((record.task, record.model), []).append(record)
         self._identities: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._predictors: dict[str, list[RunRecord]] = {}
-        for record in (one for one in self._runs.values() if one.role == "baseline"):
-            self._predictors.setdefault(_text(record.config["tasks"]), []).append(record)
-        kept = (r for r in own if store.weights(r.run_id).exists())
-        self.weights = {training_key(r.config, r.seed) for r in kept}
+        for record in self._runs.values():
+            if record.role == "baseline":
+                self._predictors.setdefault(_text(record.config["tasks"]), []).append(record)
+        with_weights = (r for r in of_store if store.weights(r.run_id).exists())
+        self.weights = {training_key(r.config, r.seed) for r in with_weights}
 
     def identities(self, configuration: Configuration) -> tuple[str, ...]:
         """What a run may be called: a name for each data that its task's settings gave."""
@@ -67,19 +69,18 @@ class Shelf:
             return ()
         key = (configuration.preset, configuration.device, configuration.setting)
         if key not in self._identities:
-            self._identities[key] = tuple(self._named(configuration))
+            name, of_run = _settled(configuration)
+            identities = []
+            for data in self._data.get(_text(name.config["tasks"]), ()):
+                with_data = of_run.model_copy(update={"data": data})
+                identities.append(identity_of(name, configuration.preset, with_data, None))
+            self._identities[key] = tuple(identities)
         return self._identities[key]
-
-    def _named(self, configuration: Configuration) -> Iterator[str]:
-        name, made = _settled(configuration)
-        for data in self._data.get(_text(name.config["tasks"]), ()):
-            made_of = made.model_copy(update={"data": data})
-            yield identity_of(name, configuration.preset, made_of, None)
 
     def find(self, names: Iterable[str], seed: int, *, trial: bool = False) -> RunRecord | None:
         """The finished record of a run by any of its :meth:`identities`, if there is one."""
-        shelf = self._trials if trial else self._runs
-        return next((shelf[n, seed] for n in names if (n, seed) in shelf), None)
+        records = self._trials if trial else self._runs
+        return next((records[n, seed] for n in names if (n, seed) in records), None)
 
     def finals(self, configuration: Configuration) -> Iterator[RunRecord]:
         """What searches over the model on its task came to."""
@@ -108,16 +109,18 @@ def _by_name(records: list[RunRecord]) -> dict[tuple[str, int], RunRecord]:
 
 def _settled(configuration: Configuration) -> tuple[Name, Provenance]:
     """The one name that all equal code gives a run, and its provenance but for the data."""
-    given = {
+    no_gpu = version("torch").endswith("+cpu")
+    of_run = {
         "model_code": code_hash(configuration.models["_target_"]),
         "task_code": code_hash(configuration.tasks["_target_"]),
         "precision": configuration.training.precision,
-        "device_class": _device_class(configuration.device),
+        # Without a GPU here, a plan for device=cuda goes by the runs of the CPU.
+        "device_class": "cpu" if no_gpu else device_class(configuration),
     }
-    made = _here().model_copy(update=given)
-    name = settled_name(configuration.resolved(), made)
+    provenance_of_run = _here().model_copy(update=of_run)
+    name = settled_name(configuration.resolved(), provenance_of_run)
     codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
-    return name, made.model_copy(update=codes)
+    return name, provenance_of_run.model_copy(update=codes)
 
 
 @cache
@@ -125,19 +128,6 @@ def _here() -> Provenance:
     """What all runs of this process have in common."""
     empty: dict[str, str] = dict.fromkeys(("model_code", "task_code", "precision"), "")
     return provenance.collect(data={}, device_class="cpu", started=datetime.now(UTC), **empty)
-
-
-@cache
-def _device_class(device: str) -> str:
-    """As the engine has it. A build of PyTorch for CPUs finds no GPU, which needs no import."""
-    if device == "cpu" or version("torch").endswith("+cpu"):
-        return "cpu"
-    import torch
-
-    from bench.training.building import resolve_device
-
-    found = resolve_device(device)
-    return "cpu" if found.type == "cpu" else torch.cuda.get_device_name(found)
 
 
 def _text(config: dict[str, Any]) -> str:

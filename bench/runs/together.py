@@ -1,14 +1,9 @@
-"""Runs of equal shapes whose trainings are computed as one: which those are, and their trainings.
-
-Afterwards :func:`bench.runs.obtain.obtain` makes each record by itself: it finds the training at
-its end, or goes on with it alone.
-"""
+"""Which runs are of equal shapes, and how many trainings of one shape are computed as one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,18 +11,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from bench.config.external import attributes_of
 from bench.config.settings import LARGEST_STACK, Configuration
-from bench.records.schema import Role
-from bench.runs.examined import examine_fresh
-from bench.runs.fresh import unmade
-from bench.runs.making import TrainingRun, only_one
-from bench.training.building import resolve_device
-from bench.training.numerics import set_numerics
-from bench.training.seeding import kept_random_state
-from bench.training.training import Stopped
-from bench.training.unfit import UnfitModel
-from core.errors import UserError
+from bench.runs.serving import device_class
 from core.files import ROOT
-from core.progress import Report
 
 # What may differ within a stack: it changes numbers, and no shape.
 FREE = ("lr", "initial_lr", "minimum_lr_fraction", "weight_decay")
@@ -76,15 +61,15 @@ def together_of(configuration: Configuration, present: int) -> int:
         return 1
     if wanted != "auto":
         return min(wanted, present)
-    if resolve_device(configuration.device).type == "cuda":
+    if device_class(configuration) != "cpu":
         return min(MOST_ON_A_GPU, present)
-    here = (configuration.task, configuration.preset, configuration.model)
-    of_model = (m for m in _measured(MEASURED) if (m.task, m.preset, m.model) == here)
+    wanted_row = (configuration.task, configuration.preset, configuration.model)
+    of_model = (m for m in _measured(MEASURED) if (m.task, m.preset, m.model) == wanted_row)
     faster = [m for m in of_model if m.together <= present and m.quartiles[0] > 1]
     return max(faster, key=lambda m: m.factor).together if faster else 1
 
 
-class _Measured(BaseModel):
+class _StackTiming(BaseModel):
     """A row of ``stacked.json``: how many times faster so many trainings are together."""
 
     task: str
@@ -96,51 +81,6 @@ class _Measured(BaseModel):
 
 
 @lru_cache
-def _measured(path: Path) -> list[_Measured]:
-    found = json.loads(path.read_text())["factors"] if path.exists() else []
-    return TypeAdapter(list[_Measured]).validate_python(found)
-
-
-def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -> None:
-    """Train what is missing of runs of one shape, as far as it can be computed as one.
-
-    Raises:
-        UserError: another process makes one of them.
-        KeyboardInterrupt: stopped; their checkpoints are kept.
-    """
-    from bench.training.stack import Member, fit_together
-
-    with ExitStack() as held:
-        found: list[tuple[TrainingRun, Member]] = []
-        for configuration, role in runs:
-            run = unmade(configuration, role, report)
-            if run is None:
-                continue
-            held.enter_context(only_one(run.work))
-            try:
-                member = run.member()
-            except UserError:  # its own run says so
-                continue
-            if member is not None:
-                found.append((run, member))
-        # Fewer than were asked, where some have a record: `auto` takes measured numbers alone.
-        found = found[: together_of(runs[0][0], len(found))]
-        if len(found) < 2:
-            return
-        first, member = found[0]
-        try:  # all are of one model
-            batch = first.task.training_batch(member.seed, 0, member.settings.batch_size)
-            model = member.model.to(first.device)
-            if examine_fresh(model, first.task, batch.to(first.device), first.configuration).writes:
-                return
-        except UnfitModel:  # each run alone says so, before it is trained
-            return
-        set_numerics(first.configuration.training.threads)
-        text = f"{first.configuration.label}, {len(found)} trainings together"
-        try:
-            with kept_random_state(first.device):
-                failures = fit_together([m for _, m in found], first.device, text, report)
-                for place, failure in failures.items():
-                    found[place][0].end_diverged(failure)
-        except Stopped:
-            raise KeyboardInterrupt from None
+def _measured(path: Path) -> list[_StackTiming]:
+    factors = json.loads(path.read_text())["factors"] if path.exists() else []
+    return TypeAdapter(list[_StackTiming]).validate_python(factors)

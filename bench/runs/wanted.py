@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Literal, get_args, get_origin
 
+from hydra.utils import get_class
+
 from bench.config.files import group_file, models_of
 from bench.config.groups import choices
 from bench.records.equivalence import Code, Config, form, todays_name
@@ -36,30 +38,30 @@ class Wanted:
 
 def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[Wanted]]:
     """(commit, task) -> committed records of an earlier form."""
-    found: dict[tuple[str, str], list[Wanted]] = defaultdict(list)
+    runs_by_commit: dict[tuple[str, str], list[Wanted]] = defaultdict(list)
     for record in read_records([COMMITTED]):
         earlier = form(record.config, record.provenance) == "of an earlier form"
         if earlier and task in (None, record.task) and preset in (None, record.preset):
             code = Code.of(record.config, record.provenance)
             key = (record.provenance.commit or "an unknown commit", record.task)
-            found[key].append(_wanted(record, record.config, code))
-    return {key: [*runs, *_other_choices(key[1], runs)] for key, runs in found.items()}
+            runs_by_commit[key].append(_wanted(record, record.config, code))
+    return {key: [*runs, *_other_choices(key[1], runs)] for key, runs in runs_by_commit.items()}
 
 
 def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list[Wanted]:
     """The settings of a task's committed records, or its presets where there are none."""
-    found = []
+    wanted_runs = []
     for record in read_records([COMMITTED / task]):
         today = todays_name(record.config, record.provenance)
         wanted = _wanted(record, today.config if today else record.config, None)
         chosen = models is None or wanted.model in (*models, BASELINES)
         if chosen and preset in (None, record.preset):
-            found.append(wanted)
-    known = {run.model for run in found}
-    others = models or ([] if known - {BASELINES} else models_to_compare(task))
-    lacking = [model for model in (*others, BASELINES) if model not in known]
-    found += [Wanted(model, preset or "smoke", {}) for model in lacking]
-    return [*found, *_other_choices(task, found)]
+            wanted_runs.append(wanted)
+    models_with_records = {run.model for run in wanted_runs}
+    others = models or ([] if models_with_records - {BASELINES} else models_to_compare(task))
+    lacking = [model for model in (*others, BASELINES) if model not in models_with_records]
+    wanted_runs += [Wanted(model, preset or "smoke", {}) for model in lacking]
+    return [*wanted_runs, *_other_choices(task, wanted_runs)]
 
 
 def models_to_compare(task: str) -> list[str]:
@@ -74,22 +76,23 @@ def _other_choices(task: str, runs: Iterable[Wanted]) -> Iterator[Wanted]:
     if models_of(task) != "models":  # a measurement is made with the settings of its preset
         return
     for model, run in {run.model: run for run in runs if run.model in choices("models")}.items():
-        own = run.config.get("models", {})
+        model_settings = run.config.get("models", {})
         for key, values in _choices(group_file("models", model)).items():
             for value in values:
-                changed = {**run.config, "models": {**own, key: value}}
+                changed = {**run.config, "models": {**model_settings, key: value}}
                 yield Wanted(model, run.preset, changed, run.code, optional=True)
 
 
 def _choices(file: dict[str, Any]) -> dict[str, Sequence[Any]]:
     """Words and truth values that a model's settings may be."""
-    from hydra.utils import get_class
-
     settings = signature(get_class(file["_target_"]), eval_str=True).parameters
-    hints = {key: parameter.annotation for key, parameter in settings.items()}
-    found = {key: get_args(hint) for key, hint in hints.items() if get_origin(hint) is Literal}
-    found |= {key: (False, True) for key, hint in hints.items() if hint is bool}
-    return {key: values for key, values in found.items() if key in file}
+    choices_by_key: dict[str, Sequence[Any]] = {}
+    for key, parameter in settings.items():
+        if key in file and parameter.annotation is bool:
+            choices_by_key[key] = (False, True)
+        elif key in file and get_origin(parameter.annotation) is Literal:
+            choices_by_key[key] = get_args(parameter.annotation)
+    return choices_by_key
 
 
 def _wanted(record: RunRecord, config: Config, code: Code | None) -> Wanted:

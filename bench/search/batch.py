@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from bench.search.jobs import Job, lost
+from bench.records.tracking import create_store
+from bench.search.jobs import Job, describe_loss
 from bench.search.placement import open_executor
 from core.errors import RUN_FAILED, UserError
 from core.progress import Report
@@ -30,15 +31,13 @@ def make_all(
     jobs += [Job(f"control, seed {c.seed}", c, "control") for c in controls]
     first, total = jobs[0].configuration, len(jobs)
     if first.tracking == "mlflow":
-        from bench.records.tracking import create_store
-
         create_store(Store(first.store))
     records: list[RunRecord] = []
     deaths = []
     waiting, running = deque(enumerate(jobs)), 0
     # A control takes a moment where a run takes minutes: together they would have no time left.
     totals = {"runs": len(configurations), "controls": len(controls)}
-    made = dict.fromkeys(totals, 0)
+    ended = dict.fromkeys(totals, 0)
     with open_executor([*configurations, *controls], report, total) as executor:
         report(*(("runs", 0, totals["runs"]) if configurations else ("controls", 0, total)))
         while waiting or running:
@@ -47,13 +46,13 @@ def make_all(
                 running += 1
             done = executor.wait()
             running -= 1
-            work = "runs" if done.ticket < totals["runs"] else "controls"
-            made[work] += 1
-            report(work, made[work], totals[work])
+            kind = "runs" if done.ticket < totals["runs"] else "controls"
+            ended[kind] += 1
+            report(kind, ended[kind], totals[kind])
             if isinstance(done.value, UserError):
                 raise done.value
             if done.death is not None:
-                deaths.append(lost(jobs[done.ticket].name, done.death))
+                deaths.append(describe_loss(jobs[done.ticket].name, done.death))
             else:
                 records.append(done.value)
     if deaths:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import optuna
 
@@ -18,21 +19,21 @@ from bench.config.samplers import Setting, key_of
 from bench.config.search_space import Space, reach_of
 from bench.config.settings import ALL_SEEDS, Configuration
 from bench.executors.interface import Done, Executor
+from bench.records.identity import Identity
 from bench.records.provenance import sha256_of
 from bench.records.schema import FINISHED, Cost, RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.runs.serving import headline_of, identify, known_data
+from bench.runs.together import by_shape, most_together, together_of
 from bench.search.exchange import Exchange
-from bench.search.jobs import Job, Stack, lost
+from bench.search.jobs import Job, JobStack, describe_loss
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search, wider_search
 from bench.search.study import ModelStudy, Seen
 from core.errors import UserError
 
-if TYPE_CHECKING:
-    from bench.records.identity import Identity
-
 Trials = Sequence[optuna.Trial | None]
+Item = TypeVar("Item")
 
 
 class Stage(IntEnum):
@@ -89,19 +90,20 @@ class Contender:
             # Searched keys are not held fixed: whatever their defaults are, the study is the same.
             first = entry.at({key: values[0] for key, values in space.items()})
             fixed = identify(first, known_data(first))
-            held = [list(space.items()), sweep.sampler, seed, *more]
+            fixed_parts = [list(space.items()), sweep.sampler, seed, *more]
             name = "-".join([configuration.task, configuration.model, configuration.preset])
-            return [f"{name}-{sha256_of([identity, *held])[:12]}" for identity in fixed.all]
+            return [f"{name}-{sha256_of([identity, *fixed_parts])[:12]}" for identity in fixed.all]
 
         reach = [sweep.extend] if sweep.extend else []
         # A storage may serve several stores by turns.
-        whose = [str(store.root.resolve())] if sweep.storage != JOURNAL and exchange is None else []
-        names = names_of(entry.space, *reach, *whose)
-        known = optuna.get_all_study_names(storage)
+        shared = sweep.storage != JOURNAL and exchange is None
+        store_path = [str(store.root.resolve())] if shared else []
+        names = names_of(entry.space, *reach, *store_path)
+        existing_names = optuna.get_all_study_names(storage)
         self.open_study = partial(
             ModelStudy,
             storage,
-            next((name for name in names if name in known), names[0]),
+            next((name for name in names if name in existing_names), names[0]),
             sampler=sweep.sampler,
             seed=seed,
             headline=headline_of(configuration),
@@ -109,13 +111,13 @@ class Contender:
             exchange=exchange,
         )
         self.study = self.open_study(space=entry.space, budget=sweep.n_trials)
-        self.given: Chosen | None = None  # in the place of trials
+        self.committed: Chosen | None = None  # in the place of trials
         if configuration.committed and not self.study.latest():
             budget = sweep.n_trials if sweep.n_trials < entry.settings else None
-            asked = names_of(entry.space, *reach) if whose else names
-            self.given = committed_search(configuration, asked, budget)
-            if self.given is None and budget is None:
-                self.given = wider_search(
+            searched_names = names_of(entry.space, *reach) if store_path else names
+            self.committed = committed_search(configuration, searched_names, budget)
+            if self.committed is None and budget is None:
+                self.committed = wider_search(
                     configuration,
                     entry.space,
                     lambda space: [*names_of(space), *names_of(space, *reach)],
@@ -123,7 +125,7 @@ class Contender:
         mark = f" ({NOT_COMMITTED})" if entry.guest else ""
         self.result = ModelResult(f"{configuration.label}{mark}", self.study.budget)
         self.running: dict[int, list[tuple[Job, optuna.Trial | None]]] = {}
-        self.asked: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
+        self.pending: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
         self.over_seeds: dict[str, list[Seen]] = {}  # of settings that got all seeds
@@ -134,37 +136,38 @@ class Contender:
     @property
     def space(self) -> Space:
         """What the search for this model covers."""
-        return self.given.study.search_space if self.given else self.study.space
+        return self.committed.study.search_space if self.committed else self.study.space
 
     @property
     def runs(self) -> int:
         """Trials and runs with all seeds, as far as the space has grown."""
-        trials = 0 if self.given else self.study.budget
+        trials = 0 if self.committed else self.study.budget
         return self.configuration.sweep.finals + trials + self.repeats_asked
 
     def best(self) -> Setting | None:
         """The best setting so far; None if no trial gave a number."""
-        return self.given.setting if self.given else self.study.best(self.over_seeds)
+        return self.committed.setting if self.committed else self.study.best(self.over_seeds)
 
-    def cover(self, space: Space, stage: Stage) -> None:
+    def extend_space(self, space: Space, stage: Stage) -> None:
         """Search all of ``space``, and go as far as a stage: a space that may still grow is no
         place for the runs of later ones. A committed search is served as it is: that a rival needs
         more values trains nobody again whose records are there, and the table names its trials."""
-        own = {key: space[key] for key in self.entry.space}
-        if self.given is None and self.space != own:
-            self.study = self.open_study(space=own, budget=math.prod(map(len, own.values())))
-        trials = len(self.given.study.trials) if self.given else self.study.budget
+        searched = {key: space[key] for key in self.entry.space}
+        if self.committed is None and self.space != searched:
+            settings = math.prod(map(len, searched.values()))
+            self.study = self.open_study(space=searched, budget=settings)
+        trials = len(self.committed.study.trials) if self.committed else self.study.budget
         self.stage, self.result.trials = stage, trials
 
     def start(self, ticket: int, executor: Executor) -> bool:
         """Submit this model's next job; False if there is none now."""
-        trials = [] if self.given else self._next_trials()
+        trials = [] if self.committed else self._next_trials()
         if trials:
             jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
             self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
             return True
-        handed = (job for jobs in self.running.values() for job, _ in jobs)
-        under_way = any(job.role == "trial" for job in handed)
+        running_jobs = chain(*self.running.values())
+        under_way = any(job.role == "trial" for job, _ in running_jobs)
         may_repeat = self.stage >= Stage.REPEATS and not under_way and not self.repeats
         if may_repeat and not self.waits():
             self.repeats.extend(self._plan_repeats())
@@ -183,7 +186,7 @@ class Contender:
         """The best setting with all seeds but that of its trial; none where it has them, or where
         there is nothing to choose from."""
         setting, sweep = self.best(), self.configuration.sweep
-        alone = self.given or sweep.finals < 2 or len(self.study.latest()) < 2
+        alone = self.committed or sweep.finals < 2 or len(self.study.latest()) < 2
         if sweep.choose_over != ALL_SEEDS or alone or setting is None or self.is_stuck:
             return []
         if (key := key_of(setting)) in self.over_seeds:
@@ -196,7 +199,7 @@ class Contender:
 
     def waits(self) -> bool:
         """Whether trials of this model are under way elsewhere, or queued."""
-        return not self.given and self.study.waits()
+        return not self.committed and self.study.waits()
 
     def is_over(self) -> bool:
         """Whether its final runs have been planned, or cannot be. The trials of others may have
@@ -206,49 +209,45 @@ class Contender:
     @property
     def is_stuck(self) -> bool:
         """Whether nothing can be chosen, until the sweep is run again."""
-        return self._cannot_repeat or bool(not self.given and self.study.lost())
+        return self._cannot_repeat or bool(not self.committed and self.study.lost())
 
     def lost(self) -> list[str]:
         """Runs that no worker survived, trials of other drivers too."""
-        return [*self.result.lost, *([] if self.given else self.study.lost())]
+        return [*self.result.lost, *([] if self.committed else self.study.lost())]
 
-    def conclude(self, is_held: bool) -> None:
+    def finish(self, is_blocked: bool) -> None:
         """Say what was lost, once all that can be made has been, and why a model is held."""
         self.result.lost = self.lost()
-        held = "how far its grid grows is not known while a run of another model is lost" * is_held
-        self.result.cause = self.result.cause or "; ".join(self.result.lost) or held or None
+        if is_blocked and not self.result.lost:
+            reason = "how far its grid grows is not known while a run of another model is lost"
+        else:
+            reason = "; ".join(self.result.lost)
+        self.result.cause = self.result.cause or reason or None
 
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
         """The first of some jobs, and those that are trained with it."""
-        places = self._together([job.configuration for job in jobs])
-        chosen = [jobs[place] for place in places]
-        for place in reversed(places):
-            del jobs[place]
+        chosen = _taken(jobs, self._together([job.configuration for job in jobs]))
         self._submit(ticket, chosen, [None] * len(chosen), executor)
 
     def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
         self.running[ticket] = list(zip(jobs, trials, strict=True))
-        executor.submit(ticket, jobs[0] if len(jobs) == 1 else Stack(tuple(jobs)))
+        executor.submit(ticket, jobs[0] if len(jobs) == 1 else JobStack(tuple(jobs)))
 
     def _next_trials(self) -> list[tuple[optuna.Trial, Configuration]]:
         """The next trial, and those that are trained with it: of those to come the first that have
         its shape, wherever in the grid they are."""
-        while len(self.asked) < self.ahead and (trial := self.study.ask()):
+        while len(self.pending) < self.ahead and (trial := self.study.ask()):
             try:
-                self.asked.append((trial, self.entry.at(trial.user_attrs["setting"])))
+                self.pending.append((trial, self.entry.at(trial.user_attrs["setting"])))
             except UserError as error:  # a value that the space grew to
                 self.study.tell_failure(trial, "failed", str(error))
-        places = self._together([chosen for _, chosen in self.asked])
-        found = [self.asked[place] for place in places]
-        self.asked = [one for place, one in enumerate(self.asked) if place not in places]
-        return found
+        places = self._together([chosen for _, chosen in self.pending])
+        return _taken(self.pending, places)
 
     def _together(self, runs: Sequence[Configuration]) -> list[int]:
         """Places of the first of these runs and of those that are trained with it."""
         if self.most == 1 or not runs:
             return [*range(len(runs))][:1]
-        from bench.runs.together import by_shape, together_of
-
         alike = by_shape(runs)[0]
         return alike[: together_of(self.configuration, len(alike))]
 
@@ -263,12 +262,10 @@ class Contender:
     def most(self) -> int:
         """Most runs that are trained together."""
         if self.configuration.sweep.stack is None:
-            return 1  # bench.runs.together takes torch to import
-        from bench.runs.together import most_together
-
+            return 1  # most_together asks for the device
         return most_together(self.configuration)
 
-    def end(self, done: Done) -> None:
+    def take_result(self, done: Done) -> None:
         """Take in what came of a job."""
         jobs = self.running.pop(done.ticket)
         answers = done.value if isinstance(done.value, list) else [done.value] * len(jobs)
@@ -279,7 +276,7 @@ class Contender:
                 self.study.tell_lost(trial, done.death)
                 continue
             if done.death is not None:
-                cause = lost(f"{job.name}, seed {job.configuration.seed},", done.death)
+                cause = describe_loss(f"{job.name}, seed {job.configuration.seed},", done.death)
                 self.result.lost.append(cause)
             if trial is not None and cause is not None:
                 self.study.tell_failure(trial, "failed", cause)
@@ -288,7 +285,12 @@ class Contender:
             elif job.role == "trial":
                 self._end_repeat(job, answer, cause)
             else:
-                self._end_final(answer, cause)
+                self.finals_ended += 1
+                if cause is None:
+                    records = [*self.result.records, answer]
+                    self.result.records = sorted(records, key=lambda record: record.seed)
+                    cause = answer.cause
+                self.result.cause = self.result.cause or cause
 
     def _end_repeat(self, job: Job, answer: Any, cause: str | None) -> None:
         """Take in the number of a setting with one more seed. A training that diverges counts as
@@ -302,20 +304,14 @@ class Contender:
             value = validation.get(self.study.headline.name)
             self.repeated[place] = Seen(value, validation.get("loss"))
 
-    def _end_final(self, answer: Any, cause: str | None) -> None:
-        self.finals_ended += 1
-        if cause is None:
-            self.result.records = sorted([*self.result.records, answer], key=lambda r: r.seed)
-            cause = answer.cause
-        self.result.cause = self.result.cause or cause
-
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""
-        running = [trial for jobs in self.running.values() for _, trial in jobs if trial]
-        for trial in [*running, *(trial for trial, _ in self.asked)]:
-            self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
+        running = [trial for _, trial in chain(*self.running.values())]
+        for trial in [*running, *(trial for trial, _ in self.pending)]:
+            if trial is not None:
+                self.study.tell_failure(trial, "interrupted", "the sweep was stopped")
         self.running.clear()
-        self.asked.clear()
+        self.pending.clear()
         self.repeats.clear()
         self.over_seeds.clear()
 
@@ -324,16 +320,18 @@ class Contender:
         return self.study.finished() + self.repeats_ended + self.finals_ended
 
     def _plan_finals(self) -> Iterator[Job]:
-        given = self.given
         setting = self.result.setting = self.best()
-        self.result.failures = given.failures if given else self.study.failures()
+        self.result.failures = (self.committed or self.study).failures()
         if setting is None:
             self._keep_failure()
             return
-        study = None if given else self.study.describe(self.over_seeds)  # of trials made here
+        # Of trials made here; a committed search stands in its own record.
+        study = None if self.committed else self.study.describe(self.over_seeds)
         best = self.entry.at(setting)
-        runs = best.of_each_data_seed()
-        self._supersede({name for run in runs for name in identify(run, known_data(run)).all})
+        names: set[str] = set()
+        for run in best.of_each_data_seed():
+            names.update(identify(run, known_data(run)).all)
+        self._supersede(names)
         for final in best.final_runs():
             yield Job("final run", final, "final", study)
 
@@ -393,3 +391,11 @@ class Contender:
                 folder = self.store.root / "superseded"
                 folder.mkdir(exist_ok=True)
                 path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it
+
+
+def _taken(items: MutableSequence[Item], places: Sequence[int]) -> list[Item]:
+    """The items at some places, in ascending order, which are taken out of the others."""
+    taken = [items[place] for place in places]
+    for place in reversed(places):
+        del items[place]
+    return taken

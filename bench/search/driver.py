@@ -14,7 +14,8 @@ from bench.config.search_space import Space, widened
 from bench.executors.interface import Executor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
-from bench.runs.obtain import obtain_baselines
+from bench.records.tracking import create_store
+from bench.runs.obtain import make_data, obtain_baselines
 from bench.runs.serving import known_data
 from bench.search.contender import Contender, ModelResult, Stage
 from bench.search.exchange import open_exchange
@@ -22,7 +23,7 @@ from bench.search.placement import open_executor
 from bench.search.plan import Plan
 from bench.search.sharing import SECONDS_BETWEEN_LOOKS
 from bench.search.storage import open_storage
-from core.errors import UserError
+from core.errors import RUN_FAILED, UserError
 from core.files import lock
 from core.progress import Report
 
@@ -47,34 +48,45 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
     store.state_layout()
     with _only_driver(store):
         if configuration.tracking == "mlflow":
-            from bench.records.tracking import create_store
-
             create_store(store)
         if known_data(configuration) is None:
-            from bench.training.building import prepare_data
-
-            prepare_data(configuration, report)
+            make_data(configuration, report)
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
-        with open_executor(configurations, report, _runs_asked_for(plan), prepare=True) as executor:
+        # If every space has as many settings as there are trials.
+        runs = len(plan.entries) * (plan.settings.n_trials + plan.settings.finals)
+        with open_executor(configurations, report, runs, prepare=True) as executor:
             contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
                 _drive(contenders, executor, report)
-            for each in contenders:
-                each.conclude(_is_held(each, contenders))
+            for contender in contenders:
+                contender.finish(_is_blocked(contender, contenders))
             if exchange:
                 exchange.take_in(store.root)
-        found = [obtain_baselines(one, report) for one in configuration.of_each_data_seed()]
-    return SweepResult([one.result for one in contenders], [*itertools.chain(*found)])
+        baselines: list[RunRecord] = []
+        for run in configuration.of_each_data_seed():
+            baselines += obtain_baselines(run, report)
+    return SweepResult([contender.result for contender in contenders], baselines)
 
 
-def _runs_asked_for(plan: Plan) -> int:
-    """Trials and final runs of all models, if every space has as many settings as there are
-    trials."""
-    sweep = plan.settings
-    return len(plan.entries) * (sweep.n_trials + sweep.seeds * sweep.data_seeds)
+def records_of(plan: Plan, report: Report) -> list[RunRecord]:
+    """The final records of every model and the baselines of a sweep.
+
+    Raises:
+        UserError: a user's mistake, another sweep at work in the same store, or a run that no
+            worker survived (after all others were made).
+        KeyboardInterrupt: stopped; the same sweep goes on from there.
+    """
+    result = run_plan(plan, report)
+    records, lost = [], []
+    for model in result.models:
+        records += model.records
+        lost += [f"{model.label}: {sentence}" for sentence in model.lost]
+    if lost:
+        raise UserError("; ".join(lost), RUN_FAILED)
+    return [*records, *result.baselines]
 
 
 @contextmanager
@@ -99,17 +111,17 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
     space, reach = _first_space(contenders)
     # A guest has the settings of all others, and more where it needs them: theirs stay.
     spaces = {False: space, True: space}
-    for each in contenders:
+    for contender in contenders:
         # Where no space can grow, no model waits for another one's trials.
-        each.cover(space, Stage.TRIALS if reach else Stage.FINALS)
+        contender.extend_space(space, Stage.TRIALS if reach else Stage.FINALS)
     try:
         while True:
             while len(running) < executor.slots:
                 ticket = next(tickets)
-                contender = next((c for c in contenders if c.start(ticket, executor)), None)
-                if contender is None:
+                starting = next((c for c in contenders if c.start(ticket, executor)), None)
+                if starting is None:
                     break
-                running[ticket] = contender
+                running[ticket] = starting
             total = sum(contender.runs for contender in contenders)
             report("runs of the sweep", sum(c.ended() for c in contenders), total)
             if not running:
@@ -117,7 +129,7 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
                     report("waiting for trials of other drivers", 0, 1)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     continue
-                going = [c for c in contenders if not _is_held(c, contenders)]
+                going = [c for c in contenders if not _is_blocked(c, contenders)]
                 if all(contender.stage == Stage.FINALS for contender in going):
                     if all(contender.is_over() for contender in going):
                         return
@@ -126,14 +138,14 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
                 for guest in spaces:
                     best = [c.best() for c in contenders if guest or not c.entry.guest]
                     spaces[guest] = widened(before[guest], reach, filter(None, best))
-                for each in going:
-                    guest = each.entry.guest
+                for contender in going:
+                    guest = contender.entry.guest
                     grown = spaces[guest] != before[guest]
-                    next_stage = Stage(min(each.stage + 1, Stage.FINALS))
-                    each.cover(spaces[guest], Stage.TRIALS if grown else next_stage)
+                    next_stage = Stage(min(contender.stage + 1, Stage.FINALS))
+                    contender.extend_space(spaces[guest], Stage.TRIALS if grown else next_stage)
                 continue
             done = executor.wait()
-            running.pop(done.ticket).end(done)
+            running.pop(done.ticket).take_result(done)
     except BaseException:
         with suppress(UserError):  # a database that is gone: the next start finds them lost
             for contender in contenders:
@@ -141,7 +153,7 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
         raise
 
 
-def _is_held(contender: Contender, contenders: Sequence[Contender]) -> bool:
+def _is_blocked(contender: Contender, contenders: Sequence[Contender]) -> bool:
     """Whether nobody knows yet how far a model's space grows, since a run was lost that decides."""
     deciding = (c for c in contenders if contender.entry.guest or not c.entry.guest)
     return contender.stage < Stage.FINALS and any(c.is_stuck for c in deciding)
@@ -151,10 +163,11 @@ def _first_space(contenders: Sequence[Contender]) -> tuple[Space, Space]:
     """The space that all start from, and the reach of those of its keys that can grow: none where a
     contender does not try its whole grid. A committed search may have grown already."""
     space: dict[str, Sequence[Any]] = {}
+    reach: dict[str, Sequence[Any]] = {}
     for contender in contenders:
+        reach |= contender.study.reach
         for key, values in contender.space.items():
             space[key] = max(space.get(key, ()), values, key=len)
     if any(c.entry.settings > c.configuration.sweep.n_trials for c in contenders):
         return space, {}
-    reach = {key: values for c in contenders for key, values in c.study.reach.items()}
     return space | {key: sorted(space[key]) for key in reach}, reach

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from bench.records.report import table_of
 from bench.roofline.devices import Device
 from bench.search.forecast import Forecast, Forecaster, forecaster_of
 from bench.search.forecast_table import (
-    Row,
+    ForecastRow,
     print_assumptions,
     print_forecast,
     print_precisions,
@@ -37,7 +37,8 @@ from core.screen import console
 PROBE_SECONDS = 1.5
 # No record is looked for: what is there, or committed, would be served and cost nothing.
 NOTHING_WRITTEN = "dry run, as if there were no record yet; nothing was written"
-SIZES = ("batch_size", "steps", "epochs")  # searched training keys that make a run longer
+# Searched keys of a training that make it longer.
+SIZES = ("training.batch_size", "training.steps", "training.epochs")
 
 
 @dataclass(frozen=True)
@@ -70,48 +71,47 @@ def estimate(plan: Plan, report: Report) -> list[Estimate]:
     """For each model the cost at its default and, if another, at its largest setting; on another
     device, that of all its settings."""
     if plan.device_like is not None:
-        return _elsewhere(plan, report)
-    probes = [
-        (entry, name, setting)
-        for entry in plan.entries
-        for name, setting in (("default", {}), ("largest", _largest(entry.space)))
-        if setting or name == "default"
-    ]
-    found = []
+        return _estimate_for_device(plan, report)
+    probes: list[tuple[Entry, str, dict[str, Any]]] = []
+    for entry in plan.entries:
+        probes.append((entry, "default", {}))
+        if largest := _largest(entry.space):
+            probes.append((entry, "largest", largest))
+    estimates = []
     for number, (entry, name, setting) in enumerate(probes):
         report("probing a few steps of each model", number, len(probes))
-        found.append(_estimate(entry, name, setting))
+        estimates.append(_estimate(entry, name, setting))
     report("probing a few steps of each model", len(probes), len(probes))
-    return found
+    return estimates
 
 
-def _elsewhere(plan: Plan, report: Report) -> list[Estimate]:
-    found = []
-    said = "counting the steps of each model"
-    report(said, 0, len(plan.entries))
+def _estimate_for_device(plan: Plan, report: Report) -> list[Estimate]:
+    estimates = []
+    activity = "counting the steps of each model"
+    report(activity, 0, len(plan.entries))
     forecaster = _forecaster(plan)
     for number, entry in enumerate(plan.entries, 1):
         configuration = entry.configuration
         trials = min(plan.settings.n_trials, entry.settings)
         runs = trials + plan.settings.finals
-        counted = Estimate(entry.name, configuration.label, "all", trials, runs)
+        estimated = Estimate(entry.name, configuration.label, "all", trials, runs)
         try:
-            one = forecaster.model(entry)
-            counted = replace(
-                counted,
-                parameters=one.parameters[1],
-                flops=one.flops,
-                seconds=one.alone.likely,
-                forecast=one,
+            forecast = forecaster.model(entry)
+            estimated = replace(
+                estimated,
+                parameters=forecast.parameters[1],
+                flops=forecast.flops,
+                seconds=forecast.alone.likely,
+                forecast=forecast,
             )
         except Exception as error:  # whatever a model raises: the others are estimated
-            counted = replace(counted, cause=_why(error), refused=True)
-        found.append(counted)
-        report(said, number, len(plan.entries))
-    return found
+            estimated = replace(estimated, cause=_sentence_of(error), refused=True)
+        estimates.append(estimated)
+        report(activity, number, len(plan.entries))
+    return estimates
 
 
-def _why(error: Exception) -> str:
+def _sentence_of(error: Exception) -> str:
     """Its sentence; of what nobody put into words, as in a package of one's own, also the place."""
     if isinstance(error, UserError | ValueError | torch.OutOfMemoryError):
         return str(error)
@@ -120,13 +120,12 @@ def _why(error: Exception) -> str:
 
 def _largest(space: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """The largest value of every searched size."""
-    sizes = [f"training.{name}" for name in SIZES]
-    return {
-        key: max(values)
-        for key, values in space.items()
-        if (key in sizes or key.startswith("models."))
-        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    }
+    largest = {}
+    for key, values in space.items():
+        of_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        if of_numbers and (key in SIZES or key.startswith("models.")):
+            largest[key] = max(values)
+    return largest
 
 
 def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
@@ -134,18 +133,18 @@ def _estimate(entry: Entry, name: str, setting: Mapping[str, Any]) -> Estimate:
     sweep, training = configuration.sweep, configuration.training
     trials = min(sweep.n_trials, entry.settings)
     runs = trials + sweep.finals
-    counted = Estimate(entry.name, configuration.label, name, trials, runs)
+    estimated = Estimate(entry.name, configuration.label, name, trials, runs)
     if configuration.takes is not None:
-        return replace(counted, cause=f"{configuration.task} has no training steps to time")
+        return replace(estimated, cause=f"{configuration.task} has no training steps to time")
     try:
         parameters, flops, seconds = _probe(configuration)
         steps = total_steps(build_task(configuration), training)
     except Exception as error:  # whatever a model raises: the others are estimated
-        return replace(counted, cause=_why(error), refused=True)
+        return replace(estimated, cause=_sentence_of(error), refused=True)
     # The first final run has the weights of its trial.
     trained = (runs - 1) * training.restarts * steps
     flops, seconds = trained * flops, trained * seconds
-    return replace(counted, parameters=parameters, flops=flops, seconds=seconds)
+    return replace(estimated, parameters=parameters, flops=flops, seconds=seconds)
 
 
 def _probe(configuration: Configuration) -> tuple[int, float, float]:
@@ -156,11 +155,11 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     task = build_task(configuration)
     model = build_to_train(configuration, task, seed).to(device).train()
     total = total_steps(task, settings)
-    batch = typical_batch(task, seed, settings.batch_size, total).to(device)
-    first = [task.training_batch(seed, n, settings.batch_size) for n in range(min(SEEN, total))]
+    typical = typical_batch(task, seed, settings.batch_size, total).to(device)
+    batches = [task.training_batch(seed, n, settings.batch_size) for n in range(min(SEEN, total))]
     # As records have it: a position of that batch, times the positions of a step.
-    flops = count_training_flops(model, batch, task.training_loss) / batch.inputs.numel()
-    flops *= statistics.mean(one.inputs.numel() for one in first)
+    flops = count_training_flops(model, typical, task.training_loss) / typical.inputs.numel()
+    flops *= statistics.mean(batch.inputs.numel() for batch in batches)
     ends = [time.perf_counter()]
     for _ in plain_steps(model, task, settings, total, seed, task.training_loss):
         ends.append(time.perf_counter())
@@ -170,14 +169,14 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     return count_parameters(model), flops, seconds
 
 
-def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> None:
+def print_estimates(estimates: Sequence[Estimate], plan: Plan, sweep_name: str = "") -> None:
     """The estimates and their totals, with workers taken to share the time evenly.
 
     Args:
-        of: which sweep it is, where there are several.
+        sweep_name: which sweep it is, where there are several.
     """
     if plan.device_like is not None:
-        _print_elsewhere(estimates, plan, of)
+        _print_for_device(estimates, plan, sweep_name)
         return
     workers = max(1, workers_at_once(plan.entries[0].configuration))
     sized = any(e.setting == "largest" for e in estimates)
@@ -187,11 +186,15 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, of: str = "") -> 
         cells = _cells([e], f"{e.parameters:,}", f"no estimate: {e.cause}")
         table.add_row(e.label, *([e.setting] if sized else []), *cells)
     table.add_section()
-    for name, chosen in _totals(estimates).items():
+    default = [model for model in estimates if model.setting == "default"]
+    # The largest setting of a model comes after its default.
+    largest = list({model.choice: model for model in estimates}.values())
+    totals = {"default": default} | ({"largest": largest} if largest != default else {})
+    for name, chosen in totals.items():
         cells = _cells(chosen, "", "no estimate", workers)
         table.add_row("all", *([name] if sized else []), *cells)
     screen = console()
-    screen.print(": ".join(filter(None, [of, NOTHING_WRITTEN])), soft_wrap=True)
+    screen.print(": ".join(filter(None, [sweep_name, NOTHING_WRITTEN])), soft_wrap=True)
     screen.print(table)
     screen.print(
         f"runs: trials, and one final run for each of {_seeds(plan.settings)}; the first of them "
@@ -232,33 +235,36 @@ def _print_not_counted(plan: Plan) -> None:
 
 def foretell(plans: Mapping[str, Plan]) -> None:
     """Estimate and print several sweeps, by their names; on another device also all together."""
-    found = {}
+    names_as_sets = [set(name.split()) for name in plans]
+    in_all_names = set.intersection(*names_as_sets) if plans else set()
+    by_sweep: dict[str, list[Estimate]] = {}
     for name, plan in plans.items():
         with progress() as report:
-            found[name] = estimate(plan, report)
-        print_estimates(found[name], plan, name)
+            estimates = estimate(plan, report)
+        print_estimates(estimates, plan, name)
+        short_name = " ".join(part for part in name.split() if part not in in_all_names)
+        by_sweep[short_name or name] = estimates
     if len(plans) > 1 and (plan := next(iter(plans.values()))).device_like is not None:
-        words = {name: name.split() for name in plans}
-        shared = set.intersection(*map(set, words.values()))
-        short = {n: " ".join(w for w in own if w not in shared) or n for n, own in words.items()}
-        _print_together({short[n]: own for n, own in found.items()}, _forecaster(plan).device)
+        _print_together(by_sweep, _forecaster(plan).device)
 
 
-def _print_together(found: Mapping[str, Sequence[Estimate]], device: Device) -> None:
+def _print_together(by_sweep: Mapping[str, list[Estimate]], device: Device) -> None:
     """A line for each model over all sweeps, and one for each sweep."""
-    every = [one for own in found.values() for one in own]
     by_model: dict[str, list[Estimate]] = {}
-    for one in every:
-        by_model.setdefault(one.label, []).append(one)
-    for title, groups in (("all sweeps, by model", by_model), ("all sweeps", found)):
-        rows = [Row(n, sum(e.runs for e in own), _forecasts(own)) for n, own in groups.items()]
+    for model in itertools.chain(*by_sweep.values()):
+        by_model.setdefault(model.label, []).append(model)
+    for title, groups in (("all sweeps, by model", by_model), ("all sweeps", by_sweep)):
+        rows = []
+        for name, estimates in groups.items():
+            rows.append(ForecastRow(name, sum(e.runs for e in estimates), _forecasts(estimates)))
         print_forecast(rows, device, title)
-    print_precisions(_forecasts(every))
-    print_timeline([one.chain for one in _forecasts(every)], device)
+    forecasts = _forecasts(itertools.chain(*by_sweep.values()))
+    print_precisions(forecasts)
+    print_timeline([forecast.chain for forecast in forecasts], device)
     print("the sweeps do not wait for each other; one command makes them by turns")
 
 
-def _forecasts(estimates: Sequence[Estimate]) -> list[Forecast]:
+def _forecasts(estimates: Iterable[Estimate]) -> list[Forecast]:
     return [e.forecast for e in estimates if e.forecast is not None]
 
 
@@ -267,31 +273,27 @@ def _forecaster(plan: Plan) -> Forecaster:
     return forecaster_of(str(plan.device_like), first.training.threads, first.device)
 
 
-def _print_elsewhere(estimates: Sequence[Estimate], plan: Plan, of: str) -> None:
+def _print_for_device(estimates: Sequence[Estimate], plan: Plan, sweep_name: str) -> None:
     first, device = plan.entries[0].configuration, _forecaster(plan).device
     print(NOTHING_WRITTEN)
-    rows = [Row(e.label, e.runs, _forecasts([e]), e.cause) for e in estimates]
-    print_forecast(rows, device, of or f"{first.task}, preset {first.preset}")
+    rows = [ForecastRow(e.label, e.runs, _forecasts([e]), e.cause) for e in estimates]
+    print_forecast(rows, device, sweep_name or f"{first.task}, preset {first.preset}")
     print_precisions(_forecasts(estimates))
-    print_timeline([one.chain for one in _forecasts(estimates)], device)
+    print_timeline([forecast.chain for forecast in _forecasts(estimates)], device)
     print_assumptions(device, first.training.precision)
     _print_not_counted(plan)
 
 
 def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1) -> list[str]:
     """What some models cost together; ``failed`` where there is an estimate of none."""
-    counts = [str(sum(e.trials for e in chosen)), str(sum(e.runs for e in chosen))]
-    if all(e.cause for e in chosen):
-        return [*counts, "", "", failed]
-    flops, seconds = sum(e.flops for e in chosen), sum(e.seconds for e in chosen)
-    return [*counts, size, f"{flops:.3g}", duration(seconds / workers)]
-
-
-def _totals(estimates: Sequence[Estimate]) -> dict[str, list[Estimate]]:
-    """All models at their default, and all at their largest setting where they have one."""
-    default = [e for e in estimates if e.setting == "default"]
-    largest = list({e.choice: e for e in estimates}.values())  # it comes after the default
-    return {"default": default} | ({"largest": largest} if largest != default else {})
+    trials = runs = 0
+    flops = seconds = 0.0
+    for model in chosen:
+        trials, runs = trials + model.trials, runs + model.runs
+        flops, seconds = flops + model.flops, seconds + model.seconds
+    if all(model.cause for model in chosen):
+        return [str(trials), str(runs), "", "", failed]
+    return [str(trials), str(runs), size, f"{flops:.3g}", duration(seconds / workers)]
 
 
 def print_run_count(configurations: Sequence[Configuration]) -> None:

@@ -19,14 +19,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.postgresql import insert
 
 from bench.records.store import Store
-from core.database import (
-    LOCK,
-    alone_at,
-    cannot_be_opened,
-    engine_of,
-    is_server,
-    patiently,
-)
+from core.database import LOCK, alone_at, cannot_be_opened, engine_of, is_server, patiently
 from core.errors import UserError
 from core.files import make_folder, write_atomically
 
@@ -52,7 +45,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Claim:
+class RunClaim:
     """What is known of a run that a driver wants to make.
 
     Attributes:
@@ -60,7 +53,7 @@ class Claim:
         record: the content of its file.
     """
 
-    state: Literal["mine", "elsewhere", "there"]
+    state: Literal["owned", "held", "done"]
     record: str = ""
 
 
@@ -112,17 +105,18 @@ class Exchange:
     def alive(self, driver: str | None) -> bool:
         """Whether a driver gave a sign of life lately. Right after a restart of the server, when
         none could, all that it knows are alive."""
-        return driver == self.name or patiently(lambda: self._alive(driver))
 
-    def _alive(self, driver: str | None) -> bool:
-        with self._engine.connect() as connection:
-            return _is_alive(connection, driver)
+        def gave_sign() -> bool:
+            with self._engine.connect() as connection:
+                return _is_alive(connection, driver)
+
+        return driver == self.name or patiently(gave_sign)
 
     @contextmanager
     def at(self, studies: Iterable[str]) -> Iterator[None]:
         """In this block the driver works on a plan of these studies, to its end."""
-        mine = sql.update(_DRIVERS).where(_DRIVERS.c.name == self.name)
-        begin, end = (mine.values(studies="\n".join(names)) for names in (studies, ()))
+        this_driver = sql.update(_DRIVERS).where(_DRIVERS.c.name == self.name)
+        begin, end = this_driver.values(studies="\n".join(studies)), this_driver.values(studies="")
         self._alone(lambda connection: connection.execute(begin))
         try:
             yield
@@ -130,7 +124,7 @@ class Exchange:
             with suppress(UserError):  # the server is gone, and this driver soon dead to others
                 self._alone(lambda connection: connection.execute(end))
 
-    def claim(self, run: str, near: str = "", study: str = "") -> Claim:
+    def claim(self, run: str, near: str = "", study: str = "") -> RunClaim:
         """Ask for a run.
 
         Args:
@@ -139,19 +133,22 @@ class Exchange:
         """
         return self._alone(lambda connection: self._claim(connection, run, near, study))
 
-    def _claim(self, connection: sql.Connection, run: str, near: str, study: str) -> Claim:
+    def _claim(self, connection: sql.Connection, run: str, near: str, study: str) -> RunClaim:
         wanted = sql.select(_RUNS).where(_RUNS.c.run.in_([run, near]))
-        known = {row.run: row for row in connection.execute(wanted)}
-        own = known.get(run)
-        if own is not None and own.record is not None:
-            return Claim("there", own.record)
-        for row in known.values():
-            mine = row.driver == self.name
-            comes = row is own or study in _studies_of(connection, row.driver)
-            if not mine and comes and _is_alive(connection, row.driver):
-                return Claim("elsewhere")
+        rows = {row.run: row for row in connection.execute(wanted)}
+        row_of_run = rows.get(run)
+        if row_of_run is not None and row_of_run.record is not None:
+            return RunClaim("done", row_of_run.record)
+        for row in rows.values():
+            if row.driver == self.name:
+                continue
+            of_driver = sql.select(_DRIVERS.c.studies).where(_DRIVERS.c.name == row.driver)
+            studies = str(connection.execute(of_driver).scalar()).splitlines()
+            may_make_it = row is row_of_run or study in studies
+            if may_make_it and _is_alive(connection, row.driver):
+                return RunClaim("held")
         self._put(connection, run, None)
-        return Claim("mine")
+        return RunClaim("owned")
 
     def give(self, run: str, record: str) -> None:
         """Tell all of a finished run; one that all know stays with the driver that made it."""
@@ -160,14 +157,14 @@ class Exchange:
     def _put(self, connection: sql.Connection, run: str, record: str | None) -> None:
         changes = {"driver": self.name, "record": record}
         new = insert(_RUNS).values(run=run, **changes)
-        other = _RUNS.c.record.is_(None) | _RUNS.c.record.is_distinct_from(record)
-        update = new.on_conflict_do_update(index_elements=["run"], set_=changes, where=other)
+        is_new = _RUNS.c.record.is_(None) | _RUNS.c.record.is_distinct_from(record)
+        update = new.on_conflict_do_update(index_elements=["run"], set_=changes, where=is_new)
         connection.execute(update)
 
     def release(self, run: str) -> None:
         """Give up a run that came to no record."""
-        mine = (_RUNS.c.run == run) & (_RUNS.c.driver == self.name) & _RUNS.c.record.is_(None)
-        self._alone(lambda connection: connection.execute(sql.delete(_RUNS).where(mine)))
+        unfinished = (_RUNS.c.run == run) & (_RUNS.c.driver == self.name) & _RUNS.c.record.is_(None)
+        self._alone(lambda connection: connection.execute(sql.delete(_RUNS).where(unfinished)))
 
     def take_in(self, store: Path) -> None:
         """Write every record that a store lacks."""
@@ -179,14 +176,9 @@ class Exchange:
     def take(self, store: Path, run: str, record: str) -> None:
         """Write one record; whoever reads it checks what it holds."""
         folder, _, name = run.partition("/")
-        known = {path.name for path in map(Store(store).record_folder, ("trial", "control", ""))}
-        if folder in known and name.endswith(".json") and "/" not in name:
+        folders = {path.name for path in map(Store(store).record_folder, ("trial", "control", ""))}
+        if folder in folders and name.endswith(".json") and "/" not in name:
             write_atomically(store / folder / name, record.encode())
-
-
-def _studies_of(connection: sql.Connection, driver: str) -> list[str]:
-    studies = sql.select(_DRIVERS.c.studies).where(_DRIVERS.c.name == driver)
-    return str(connection.execute(studies).scalar()).splitlines()
 
 
 def _is_alive(connection: sql.Connection, driver: str | None) -> bool:
@@ -217,11 +209,11 @@ def _name_in(studies: Path) -> str:
     make_folder(studies)
     path, folder = studies / "driver.name", studies.stat()
     place = [str(folder.st_dev), str(folder.st_ino)]
-    kept = path.read_text().split() if path.exists() else []
-    if kept[1:] != place:
-        kept = [uuid.uuid4().hex[:16], *place]
-        write_atomically(path, " ".join(kept).encode())
-    return kept[0][:32]
+    words = path.read_text().split() if path.exists() else []
+    if words[1:] != place:
+        words = [uuid.uuid4().hex[:16], *place]
+        write_atomically(path, " ".join(words).encode())
+    return words[0][:32]
 
 
 def place_of(role: str, run_id: str) -> str:

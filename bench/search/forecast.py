@@ -9,16 +9,17 @@ in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from bench.config.samplers import tried
 from bench.config.settings import LARGEST_STACK, Configuration
 from bench.roofline.devices import HERE, NOTHING, Device, Span, device_like, total
+from bench.roofline.here import measure_here
 from bench.roofline.schedule import Chain
 from bench.roofline.seconds import seconds, without_launches
-from bench.roofline.training import Counted, Counter
+from bench.roofline.training import CountedTraining, Counter
 from bench.runs.together import MOST_ON_A_GPU, by_shape, shape_of, together_of
 from bench.search.plan import Entry
 from bench.training.building import build_task, resolve_device
@@ -44,6 +45,22 @@ class Training:
     tokens: float
     parameters: int
     memory: float
+
+    def plus(self, other: Training) -> Training:
+        """Both, one after the other, on the same device: sums, and the larger model."""
+        elsewise = {}
+        for precision, (seconds_there, bare_there) in other.elsewise.items():
+            alone, bare = self.elsewise[precision]
+            elsewise[precision] = alone.plus(seconds_there), bare.plus(bare_there)
+        return Training(
+            self.seconds.plus(other.seconds),
+            self.bare.plus(other.bare),
+            elsewise,
+            self.flops + other.flops,
+            self.tokens + other.tokens,
+            max(self.parameters, other.parameters),
+            max(self.memory, other.memory),
+        )
 
 
 @dataclass(frozen=True)
@@ -99,26 +116,28 @@ class Forecaster:
         counted, device = self.counter.count(configuration), self.device
         precision = configuration.training.precision
         if precision not in device.corners:
-            known = ", ".join(device.corners)
-            raise UserError(f"{device.label} has no rates for {precision}: it has {known}")
-        both = {name: self._seconds(counted, name, together) for name in device.corners}
-        own, bare = both.pop(precision)
+            precisions = ", ".join(device.corners)
+            raise UserError(f"{device.label} has no rates for {precision}: it has {precisions}")
+        spans = {name: self._seconds(counted, name, together) for name in device.corners}
+        alone, bare = spans.pop(precision)
         return Training(
-            own,
+            alone,
             bare,
-            both,
+            spans,
             counted.step.flops * counted.steps,
             counted.tokens * counted.steps,
             counted.parameters,
             counted.memory * together,
         )
 
-    def _seconds(self, counted: Counted, precision: str, together: int) -> tuple[Span, Span]:
+    def _seconds(
+        self, counted: CountedTraining, precision: str, together: int
+    ) -> tuple[Span, Span]:
         """Of a training, and of its work alone."""
         device = self.device
         update = counted.stacked_update() if together > 1 else counted.update
-        made = Span(*(counted.batch_seconds,) * 3)
-        step = seconds(counted.step, device, precision, together).plus(made)
+        batch_making = Span(*(counted.batch_seconds,) * 3)
+        step = seconds(counted.step, device, precision, together).plus(batch_making)
         step = step.plus(seconds(update, device, precision, together))
         bare_step = without_launches(counted.step, device, precision)
         trained = step.times(counted.steps / together), bare_step.times(counted.steps)
@@ -150,41 +169,35 @@ class Forecaster:
                 refusal = error
         if not costs:
             raise refusal or UserError(f"{configuration.label} has no trial")
-        most = self._most(configuration)
-        # Which setting the search chooses is not known: the first final run has its weights.
-        final = Span(
-            min(cost.seconds.low for cost in costs),
-            sum(cost.seconds.likely for cost in costs) / len(costs),
-            max(cost.seconds.high for cost in costs),
-        )
-        finals = [final] * (sweep.finals - 1)
-        share = len(finals) / len(costs)
         alone = [cost.seconds for cost in costs]
-        groups = [[trials[place] for place in places] for places in by_shape(trials)]
-        stacked, together = self._stacked(groups, configuration)
+        lows, likelies, highs = zip(*alone, strict=True)
+        # Which setting the search chooses is not known: the first final run has its weights.
+        final = Span(min(lows), sum(likelies) / len(costs), max(highs))
+        finals = [final] * (sweep.finals - 1)
+        of_trials = reduce(Training.plus, costs)
+        with_finals = 1 + len(finals) / len(costs)
+        stacked, together = self._stacked(trials, configuration)
         ends = total(finals)
+        most = self._most(configuration)
         if most > 1 and len(finals) > 1 and _one_shape_of_batches(trials[0].final_runs()):
-            n = self._most(configuration, len(finals))
-            faster = self.training(trials[0], n).seconds.likely / alone[0].likely
+            stack = self._most(configuration, len(finals))
+            faster = self.training(trials[0], stack).seconds.likely / alone[0].likely
             ends = ends.times(min(1.0, faster))
+        elsewise = {}
+        for precision, (in_precision, bare) in of_trials.elsewise.items():
+            elsewise[precision] = in_precision.times(with_finals), bare.times(with_finals)
         return Forecast(
-            alone=total(alone).plus(total(finals)),
+            alone=of_trials.seconds.plus(total(finals)),
             stacked=stacked.plus(ends),
-            bare=total(cost.bare for cost in costs).times(1 + share),
-            elsewise={
-                name: (
-                    total(cost.elsewise[name][0] for cost in costs).times(1 + share),
-                    total(cost.elsewise[name][1] for cost in costs).times(1 + share),
-                )
-                for name in costs[0].elsewise
-            },
+            bare=of_trials.bare.times(with_finals),
+            elsewise=elsewise,
             chain=[alone, finals],
             stack=together,
-            flops=sum(cost.flops for cost in costs) * (1 + share),
-            tokens=sum(cost.tokens for cost in costs) * (1 + share),
-            parameters=(min(c.parameters for c in costs), max(c.parameters for c in costs)),
-            memory=max(cost.memory for cost in costs),
-            stacked_memory=max(cost.memory for cost in costs) * together,
+            flops=of_trials.flops * with_finals,
+            tokens=of_trials.tokens * with_finals,
+            parameters=(min(cost.parameters for cost in costs), of_trials.parameters),
+            memory=of_trials.memory,
+            stacked_memory=of_trials.memory * together,
             refused=len(settings) - len(costs),
         )
 
@@ -197,34 +210,33 @@ class Forecaster:
         return together_of(configuration, present)
 
     def _stacked(
-        self, groups: Iterable[Sequence[Configuration]], configuration: Configuration
+        self, trials: Sequence[Configuration], configuration: Configuration
     ) -> tuple[Span, int]:
-        """Device-seconds of the groups in stacks, where stacking is expected to be faster; and the
+        """Device-seconds of trials in stacks, where stacking is expected to be faster; and the
         largest stack."""
-        found, largest = NOTHING, 1
-        for group in groups:
-            left = group
-            while left:
-                most = self._most(configuration, len(left))
-                members, left = left[:most], left[most:]
+        total_seconds, largest = NOTHING, 1
+        for places in by_shape(trials):
+            waiting = [trials[place] for place in places]
+            while waiting:
+                size = self._most(configuration, len(waiting))
+                members, waiting = waiting[:size], waiting[size:]
                 alone = self.training(members[0]).seconds
-                each = self.training(members[0], len(members)).seconds if members[1:] else alone
-                if each.likely >= alone.likely:
-                    each = alone
+                in_stack = self.training(members[0], len(members)).seconds if members[1:] else alone
+                if in_stack.likely >= alone.likely:
+                    in_stack = alone
                 else:
                     largest = max(largest, len(members))
-                found = found.plus(each.times(len(members)))
-        return found, largest
+                total_seconds = total_seconds.plus(in_stack.times(len(members)))
+        return total_seconds, largest
 
 
 def _one_shape_of_batches(runs: Sequence[Configuration]) -> bool:
     """Whether the first batches of all of them are of one shape."""
-    return len({_first_batch(run) for run in runs}) == 1
-
-
-def _first_batch(run: Configuration) -> tuple[int, ...]:
-    batch = build_task(run).training_batch(run.seed, 0, run.training.batch_size)
-    return tuple(batch.inputs.shape)
+    shapes = set()
+    for run in runs:
+        batch = build_task(run).training_batch(run.seed, 0, run.training.batch_size)
+        shapes.add(batch.inputs.shape)
+    return len(shapes) == 1
 
 
 @lru_cache
@@ -236,6 +248,4 @@ def forecaster_of(name: str, threads: int = 1, device: str = "auto") -> Forecast
     """
     if name != HERE:
         return Forecaster(device_like(name))
-    from bench.roofline.here import measure_here
-
     return Forecaster(measure_here(resolve_device(device), threads))

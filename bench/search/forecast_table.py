@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table
 
 from bench.records.report import table_of
-from bench.roofline.devices import Device, Span, total
-from bench.roofline.schedule import Chain, Timeline, timeline
+from bench.roofline.devices import NOTHING, Device, Span, total
+from bench.roofline.schedule import Chain, timeline
 from bench.roofline.seconds import VIEW
 from bench.search.forecast import Forecast
 from core.screen import console
@@ -20,7 +21,7 @@ DEVICES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
-class Row:
+class ForecastRow:
     """A line of the table: a model of a sweep, or a sweep.
 
     Attributes:
@@ -33,7 +34,7 @@ class Row:
     cause: str | None = None
 
 
-def print_forecast(rows: Sequence[Row], device: Device, title: str) -> None:
+def print_forecast(rows: Sequence[ForecastRow], device: Device, title: str) -> None:
     """The models of one sweep, or of several, and their sum."""
     table = table_of(["model"], COLUMNS, title=f"{title}: device-hours on {device.label}")
     for row in rows:
@@ -41,25 +42,31 @@ def print_forecast(rows: Sequence[Row], device: Device, title: str) -> None:
             _add(table, row.label, row.runs, row.forecasts)
         else:
             table.add_row(row.label, str(row.runs), f"no estimate: {row.cause}")
-    found = [one for row in rows for one in row.forecasts]
-    if len(rows) > 1 and found:
+    forecasts = [forecast for row in rows for forecast in row.forecasts]
+    if len(rows) > 1 and forecasts:
         table.add_section()
-        _add(table, "all", sum(row.runs for row in rows), found)
+        _add(table, "all", sum(row.runs for row in rows), forecasts)
     console().print(table)
 
 
-def _add(table: Table, label: str, runs: int, found: Sequence[Forecast]) -> None:
-    flops, tokens = sum(f.flops for f in found), sum(f.tokens for f in found)
-    columns = ("alone", "stacked", "bare")
-    spans = [total(getattr(f, name) for f in found) for name in columns]
-    chains = timeline([f.chain for f in found]).critical
-    memory = f"{max(f.memory for f in found) / 1e9:.2f}"
-    if max(f.stack for f in found) > 1:
-        memory += f"–{max(f.stacked_memory for f in found) / 1e9:.2f}"
-    refused = sum(f.refused for f in found)
-    shown = f"{runs}" + (f" ({refused} refused)" if refused else "")
+def _add(table: Table, label: str, runs: int, forecasts: Sequence[Forecast]) -> None:
+    def values(name: str) -> list[Any]:
+        return [getattr(forecast, name) for forecast in forecasts]
+
+    refused = sum(values("refused"))
+    memory = f"{max(values('memory')) / 1e9:.2f}"
+    if max(values("stack")) > 1:
+        memory += f"–{max(values('stacked_memory')) / 1e9:.2f}"
     table.add_row(
-        label, shown, f"{flops:.3g}", f"{tokens:.3g}", *map(hours, [*spans, chains]), memory
+        label,
+        f"{runs}" + (f" ({refused} refused)" if refused else ""),
+        f"{sum(values('flops')):.3g}",
+        f"{sum(values('tokens')):.3g}",
+        hours(total(values("alone"))),
+        hours(total(values("stacked"))),
+        hours(total(values("bare"))),
+        hours(timeline(values("chain")).critical),
+        memory,
     )
 
 
@@ -69,10 +76,13 @@ def hours(span: Span) -> str:
     return f"{likely} ({low}–{high})"
 
 
-def print_precisions(found: Sequence[Forecast]) -> None:
+def print_precisions(forecasts: Sequence[Forecast]) -> None:
     """The same plan in other precisions than its own."""
-    for name in found[0].elsewise if found else ():
-        alone, bare = (total(f.elsewise[name][place] for f in found) for place in (0, 1))
+    for name in forecasts[0].elsewise if forecasts else ():
+        alone, bare = NOTHING, NOTHING
+        for forecast in forecasts:
+            alone = alone.plus(forecast.elsewise[name][0])
+            bare = bare.plus(forecast.elsewise[name][1])
         console().print(
             f"the same in {name}: {hours(alone)} device-hours each alone, {hours(bare)} without "
             "launches",
@@ -82,23 +92,20 @@ def print_precisions(found: Sequence[Forecast]) -> None:
 
 def print_timeline(chains: Sequence[Chain], device: Device) -> None:
     """Total work against the critical path: how many devices make it faster."""
-    found, screen = timeline(chains), console()
-    screen.print(_sentence(found, device), soft_wrap=True)
-    table = table_of([], ["devices", "hours at least", "hours at most", "device-hours"])
-    some = sorted({n for n in DEVICES if n < found.widest} | {found.devices, max(1, found.widest)})
-    for number in some:
-        least, most = (seconds / 3600 for seconds in found.bounds(number))
-        table.add_row(str(number), f"{least:.3g}", f"{most:.3g}", f"{found.work.likely / 3600:.3g}")
-    screen.print(table)
-
-
-def _sentence(found: Timeline, device: Device) -> str:
-    return (
-        f"{hours(found.work)} device-hours in all, each run alone; the longest chain of runs that "
-        f"wait for each other, a trial and then a final run, takes {hours(found.critical)} hours. "
-        f"From {found.devices} devices of {device.label} on the plan hardly gets faster, and from "
-        f"{found.widest} on not at all; what it costs in device-hours stays the same"
+    plan, screen = timeline(chains), console()
+    screen.print(
+        f"{hours(plan.work)} device-hours in all, each run alone; the longest chain of runs that "
+        f"wait for each other, a trial and then a final run, takes {hours(plan.critical)} hours. "
+        f"From {plan.devices} devices of {device.label} on the plan hardly gets faster, and from "
+        f"{plan.widest} on not at all; what it costs in device-hours stays the same",
+        soft_wrap=True,
     )
+    table = table_of([], ["devices", "hours at least", "hours at most", "device-hours"])
+    numbers = sorted({n for n in DEVICES if n < plan.widest} | {plan.devices, max(1, plan.widest)})
+    for number in numbers:
+        least, most = (seconds / 3600 for seconds in plan.bounds(number))
+        table.add_row(str(number), f"{least:.3g}", f"{most:.3g}", f"{plan.work.likely / 3600:.3g}")
+    screen.print(table)
 
 
 def print_assumptions(device: Device, precision: str) -> None:

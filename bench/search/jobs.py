@@ -33,21 +33,21 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.role == "trial" or self.study is not None:
-            here = self.configuration.model_copy(update={"committed": False})
-            object.__setattr__(self, "configuration", here)
+            uncommitted = self.configuration.model_copy(update={"committed": False})
+            object.__setattr__(self, "configuration", uncommitted)
 
 
 @dataclass(frozen=True)
-class Stack:
+class JobStack:
     """Runs of equal shapes, whose trainings a worker computes as one."""
 
     jobs: tuple[Job, ...]
 
 
-def lost(what: str, death: str) -> str:
+def describe_loss(run: str, death: str) -> str:
     """What is said of a run that no worker survived: a fault of the machine, not of its setting."""
     return (
-        f"{what} was lost ({death}): the same command tries it again, and fewer workers at a time "
+        f"{run} was lost ({death}): the same command tries it again, and fewer workers at a time "
         "help where memory ran out"
     )
 
@@ -55,15 +55,15 @@ def lost(what: str, death: str) -> str:
 Answer = RunRecord | UserError
 
 
-def execute(job: Job | Stack, report: Report) -> Answer | list[Answer]:
+def execute(job: Job | JobStack, report: Report) -> Answer | list[Answer]:
     """What a worker does with a job; of a stack the answers in order."""
     if isinstance(job, Job):
         return _execute(job, report)
-    from bench.runs.together import train_together
+    from bench.runs.fresh import train_together
 
     use_places(job.jobs[0].configuration.source_files)
-    train_together([(one.configuration, one.role) for one in job.jobs], report)
-    return [_execute(one, report) for one in job.jobs]
+    train_together([(member.configuration, member.role) for member in job.jobs], report)
+    return [_execute(member, report) for member in job.jobs]
 
 
 def _execute(job: Job, report: Report) -> Answer:
@@ -77,16 +77,18 @@ def _execute(job: Job, report: Report) -> Answer:
     try:
         record = obtain(configuration, role=job.role, study=job.study, report=report_job)
     except UserError:
-        refusal = _refusal(configuration)
+        from bench.runs.fresh import refusal_of
+
+        refusal = refusal_of(configuration)
         if refusal is None:
             raise
         return refusal
     return _of_search(job, record)
 
 
-def served(job: Job | Stack) -> RunRecord | None:
+def served(job: Job | JobStack) -> RunRecord | None:
     """The record of a job that is there, by what is known without its data; None of a stack."""
-    if isinstance(job, Stack):
+    if isinstance(job, JobStack):
         return None
     use_places(job.configuration.source_files)
     record = serve(job.configuration, job.role)
@@ -102,17 +104,3 @@ def _of_search(job: Job, record: RunRecord) -> RunRecord:
     record = record.model_copy(update={"role": job.role, "study": job.study, "cost": cost})
     write_record(record, Store(job.configuration.store).record_folder(job.role))
     return record
-
-
-def _refusal(configuration: Configuration) -> UserError | None:
-    """Why the model cannot be built so; anything else that stops a run is no trial's failure."""
-    from bench.training.building import build_task, build_to_train
-
-    if configuration.takes is not None:  # it builds its models itself, and said what was refused
-        return None
-    task = build_task(configuration)
-    try:
-        build_to_train(configuration, task, configuration.seed)
-    except UserError as error:
-        return error
-    return None

@@ -37,9 +37,9 @@ def open_journal(path: Path) -> JournalStorage:
     sealed = _sealed(lines)
     if len(sealed) < len(lines):
         _keep_copy(path, content, len(sealed) + 1)
-    kept = b"".join(lines[: len(sealed)])
-    if kept != content or path.is_symlink():  # what a link leads to is not for a sweep to change
-        write_atomically(path, kept)
+    intact = b"".join(lines[: len(sealed)])
+    if intact != content or path.is_symlink():  # what a link leads to is not for a sweep to change
+        write_atomically(path, intact)
     return JournalStorage(_SealedJournal(path, sealed[-1] if sealed else ""))
 
 

@@ -18,6 +18,7 @@ from bench.executors.interface import Files
 from bench.records.provenance import Origin, adopt, library_versions, origin
 from bench.records.schema import read_record
 from bench.records.store import Store
+from bench.runs.obtain import make_data
 from bench.runs.serving import LOCATIONS, find, identify, note_locations, track
 from bench.search.jobs import Job, execute, served
 from core.errors import RUN_FAILED, UserError
@@ -50,36 +51,39 @@ class RunLuggage:
         cls, device: str, configurations: Iterable[Configuration] = ()
     ) -> RunLuggage:
         """What the driver has."""
-        files = {name: path for c in configurations for name, path in c.source_files.items()}
-        sources = {name: _with_modules_beside(path) for name, path in files.items()}
+        sources = {}
+        for configuration in configurations:
+            for name, path in configuration.source_files.items():
+                files = modules_beside(path).values()
+                sources[name] = {str(p.relative_to(path.parent)): p.read_bytes() for p in files}
         return cls(origin(), library_versions(), device, sources)
 
     def found(self, job: Job) -> Any:
         """The record of a run that the store has."""
         if (record := served(job)) is not None:
             return record
-        from bench.training.building import prepare_data
-
-        prepare_data(job.configuration, silent)
-        there = find(identify(job.configuration), job.role) is not None
-        return execute(job, silent) if there else None
+        make_data(job.configuration, silent)
+        in_store = find(identify(job.configuration), job.role) is not None
+        return execute(job, silent) if in_store else None
 
     def pack(self, job: Job) -> Files:
         """Weights and checkpoints."""
         root = job.configuration.store
-        paths = [p for folder in _folders(job.configuration) for p in sorted(folder.glob("*.*"))]
-        kept = [p for p in paths if p.is_file() and p.name[0] != "."]
-        return {str(path.relative_to(root)): path.read_bytes() for path in kept}
+        files = {}
+        for folder in _folders(job.configuration):
+            for path in sorted(folder.glob("*.*")):
+                if path.is_file() and not path.name.startswith("."):
+                    files[str(path.relative_to(root))] = path.read_bytes()
+        return files
 
     def data(self, job: Job) -> Mapping[str, str]:
         """Files and folders that the user has named, with the hash of what they hold."""
         default = _defaults(job.configuration)
-        given = [
-            v
-            for n, v in _paths(job.configuration)
-            if v != absolute_if_path(default.get(n)) and Path(v).exists()
-        ]
-        return {path: _digest(Path(path)) for path in given}
+        digests = {}
+        for name, path in _paths(job.configuration):
+            if path != absolute_if_path(default.get(name)) and Path(path).exists():
+                digests[path] = _digest(Path(path))
+        return digests
 
     def unpack(self, job: Job, folder: Path, places: Mapping[str, Path]) -> Job:
         """The same run with its store in ``folder`` and its text where it lies on this node.
@@ -97,10 +101,10 @@ class RunLuggage:
         adopt(self.origin)
         configuration = job.configuration
         default = _defaults(configuration)
-        here = {}
+        paths = {}
         for name, value in _paths(configuration):  # a path of the driver's means nothing here
-            there = default.get(name)
-            here[name] = str(places[value]) if value in places else absolute_if_path(there)
+            default_path = default.get(name)
+            paths[name] = str(places[value]) if value in places else absolute_if_path(default_path)
         changes: dict[str, Any] = {
             "store": folder,
             "tracking": "none",
@@ -108,7 +112,7 @@ class RunLuggage:
             "device": self.device,
             "source_files": self._unpack_sources(configuration, folder.parent),
         }
-        changes["tasks"] = {**configuration.tasks, **here}
+        changes["tasks"] = {**configuration.tasks, **paths}
         return replace(job, configuration=configuration.model_copy(update=changes))
 
     def _unpack_sources(self, configuration: Configuration, folder: Path) -> dict[str, Path]:
@@ -149,19 +153,14 @@ class RunLuggage:
 
     def _check(self, job: Job, path: Path) -> None:
         record, configuration = read_record(path), job.configuration
-        own = (record.task, record.role) == (configuration.task, job.role)
-        if own and record.identity not in identify(configuration).all:
+        is_this_run = (record.task, record.role) == (configuration.task, job.role)
+        if is_this_run and record.identity not in identify(configuration).all:
             raise UserError(
                 f"a node has run {record.run_id} on {record.provenance.device_class}, with other "
                 "data or other code than the driver: give the sweep a cluster of one kind",
                 RUN_FAILED,
             )
         track(record, configuration)
-
-
-def _with_modules_beside(path: Path) -> dict[str, bytes]:
-    files = modules_beside(path).values()
-    return {str(file.relative_to(path.parent)): file.read_bytes() for file in files}
 
 
 def _defaults(configuration: Configuration) -> Mapping[str, Any]:
@@ -174,8 +173,8 @@ def _folders(configuration: Configuration) -> Iterator[Path]:
     """Where the run, and the training that it evaluates, keep their weights."""
     store = Store(configuration.store)
     trained = training_configuration(configuration)
-    for one in [configuration] if trained is configuration else [configuration, trained]:
-        for run_id in identify(one).run_ids(one.seed):
+    for run in [configuration] if trained is configuration else [configuration, trained]:
+        for run_id in identify(run).run_ids(run.seed):
             yield store.work(run_id)
 
 

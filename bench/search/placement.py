@@ -12,12 +12,16 @@ import joblib
 from bench.config.limits import GPU_SHARE, LARGEST_THREADS
 from bench.config.settings import Configuration
 from bench.config.source_files import names_file
+from bench.executors.cluster import Cluster
 from bench.executors.interface import Executor
 from bench.executors.processes import InProcess, Pool
 from bench.executors.served import ServedFirst
+from bench.records.code import home, imported_modules, is_own
+from bench.runs.obtain import make_data
 from bench.runs.serving import devices_elsewhere
 from bench.search.exchange import open_exchange
 from bench.search.jobs import execute, served
+from bench.search.luggage import RunLuggage
 from bench.search.sharing import SharedRuns
 from core.errors import UserError
 from core.progress import Report
@@ -60,20 +64,15 @@ def _alone(
 ) -> Iterator[Executor]:
     first = configurations[0]
 
-    def prepare_first() -> None:
-        from bench.training.building import prepare_data
-
-        prepare_data(first, report)
-
     def open_local() -> Executor:
         if prepare:
-            prepare_first()
+            make_data(first, report)
         workers = workers_at_once(first, at_most)
-        return Pool(execute, _shares(workers, first.device), report) if workers else here
+        return Pool(execute, _shares(workers, first.device), report) if workers else in_process
 
-    here = InProcess(execute, report)
+    in_process = InProcess(execute, report)
     if first.sweep.executor == "ray":
-        prepare_first()
+        make_data(first, report)
         workers = workers_at_once(first, at_most)
         with _cluster(configurations, workers, report) as cluster:
             yield cluster
@@ -100,8 +99,8 @@ def workers_at_once(configuration: Configuration, at_most: int | None = None) ->
     if configuration.preset == "smoke" and (at_most or 0) < FEW_AT_SMOKE:
         return 0
     places = len(_gpus(configuration.device)) or joblib.cpu_count() // training.threads
-    found = min(places, at_most or places, LARGEST_THREADS)
-    return found if found > 1 else 0
+    workers = min(places, at_most or places, LARGEST_THREADS)
+    return workers if workers > 1 else 0
 
 
 def _gpus(device: str) -> list[str]:
@@ -132,9 +131,6 @@ def _shares(workers: int, device: str) -> list[dict[str, str]]:
 def _cluster(
     configurations: Sequence[Configuration], workers: int, report: Report
 ) -> Iterator[Executor]:
-    from bench.executors.cluster import Cluster
-    from bench.search.luggage import RunLuggage
-
     first = configurations[0]
     settings = first.sweep.ray
     if first.device == "cuda" and not settings.num_gpus:
@@ -157,10 +153,9 @@ def _cluster(
 def _packages(configurations: Iterable[Configuration]) -> Iterator[str]:
     """Folders of the packages of others that models and tasks come from, or their files where they
     are in no package; but those that are installed, which the nodes have too."""
-    from bench.records.code import home, imported_modules, is_own
-
-    targets = {c.models["_target_"] for c in configurations}
-    targets |= {c.tasks["_target_"] for c in configurations}
+    targets = set()
+    for configuration in configurations:
+        targets |= {configuration.models["_target_"], configuration.tasks["_target_"]}
     for target in targets:
         if names_file(target):  # RunLuggage has it
             continue

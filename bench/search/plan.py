@@ -69,11 +69,12 @@ class Entry:
             UserError: a value that cannot be used.
         """
         first = self.first()
-        for key, value in [(key, value) for key, values in self.space.items() for value in values]:
-            try:
-                self.at({**first, key: value})
-            except UserError as error:
-                raise UserError(f"the search space cannot be used: {error}") from None
+        for key, values in self.space.items():
+            for value in values:
+                try:
+                    self.at({**first, key: value})
+                except UserError as error:
+                    raise UserError(f"the search space cannot be used: {error}") from None
 
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
@@ -101,8 +102,8 @@ class Plan:
             return None
         sizes = sorted({entry.settings for entry in small})
         counts = " or ".join(map(str, sizes)) + (" setting" if sizes == [1] else " settings")
-        whose = "" if small == self.entries else f" of {', '.join(entry.name for entry in small)}"
-        return f"n_trials={trials}, but the search space{whose} has only {counts}"
+        models = "" if small == self.entries else f" of {', '.join(entry.name for entry in small)}"
+        return f"n_trials={trials}, but the search space{models} has only {counts}"
 
 
 def plan_sweep(settings: Mapping[str, Any]) -> Plan:
@@ -115,34 +116,40 @@ def plan_sweep(settings: Mapping[str, Any]) -> Plan:
     Raises:
         UserError: a setting, model, key or search space that cannot be used.
     """
-    given = full_names(settings)
-    dry_run = given.pop("dry_run", False)
+    remaining = full_names(settings)
+    dry_run = remaining.pop("dry_run", False)
     if not isinstance(dry_run, bool):
         raise UserError(f"dry_run={dry_run} is neither true nor false")
-    device_like = checked_device_like(given.pop("device_like", None), dry_run)
-    chosen, target = given.pop("models", None), given.pop(TARGET, None)
-    of_models = {key: value for key, value in given.items() if key.startswith("models.")}
-    shared = {key: value for key, value in given.items() if key not in of_models}
+    device_like = checked_device_like(remaining.pop("device_like", None), dry_run)
+    chosen, target = remaining.pop("models", None), remaining.pop(TARGET, None)
+    of_models: Settings = {}
+    shared: Settings = {}
+    for key, value in remaining.items():
+        (of_models if key.startswith("models.") else shared)[key] = value
     if guests_in(chosen):  # a guest is what is asked about, not those beside it
         shared.setdefault("committed", True)
     names = _names(shared, target or chosen)
     refuse_files_of_one_name(name.removeprefix(GUEST) for name in names)
     # One file may be written in two ways, as ./net.py:Net and net.py:Net.
-    names = list(dict.fromkeys(_with_file_noted(name) for name in names))
+    without_paths = []
+    for name in names:
+        mark = GUEST if name.startswith(GUEST) else ""
+        without_paths.append(mark + use_named(name.removeprefix(GUEST)))
+    names = list(dict.fromkeys(without_paths))
     _refuse_equal_names(names)
     base_by_name = {n: Configuration.of({**_choice(n), **shared}) for n in names}
     of_models = _with_state_in_full(of_models, base_by_name.values())
-    entries = [_entry(name, base, of_models, given) for name, base in base_by_name.items()]
+    entries = [_entry(name, base, of_models, remaining) for name, base in base_by_name.items()]
     _refuse_equal_labels(entries)
     keys = _model_keys(entry.configuration for entry in entries)
     used = {key for entry in entries for key in entry.configuration.overrides}
     for key in sorted(of_models.keys() - used):
         raise UserError(f"no model of this sweep has the setting '{key}': {nearest(key, keys)}")
     first = entries[0].configuration
-    _refuse_without_effect(first, given)
+    _refuse_without_effect(first, remaining)
     space = first.sweep.search_space
     searched = {key for key in space if key.startswith("models.") and key not in BUDGETS}
-    if searched - keys and SPACE not in given:
+    if searched - keys and SPACE not in remaining:
         # The task's own space serves all the models that it lists.
         listed = [name for name in _names(shared, None) if not name.startswith(GUEST)]
         keys |= _model_keys(Configuration.of({**_choice(name), **shared}) for name in listed)
@@ -154,11 +161,11 @@ def plan_sweep(settings: Mapping[str, Any]) -> Plan:
     return Plan(entries, first.sweep, dry_run, device_like)
 
 
-def _refuse_without_effect(first: Configuration, given: Mapping[str, Any]) -> None:
+def _refuse_without_effect(first: Configuration, settings: Mapping[str, Any]) -> None:
     """Refuse settings of a cluster without one, and seeds of data that have none."""
-    of_ray = next((key for key in given if key.startswith("sweep.ray.")), None)
+    of_ray = next((key for key in settings if key.startswith("sweep.ray.")), None)
     if of_ray and first.sweep.executor != "ray":
-        word = shown(of_ray.removeprefix("sweep."), given[of_ray])
+        word = shown(of_ray.removeprefix("sweep."), settings[of_ray])
         raise UserError(f"'{word}' is about a Ray cluster: add executor=ray, or leave it out")
     data_seeds = first.sweep.data_seeds
     if data_seeds > 1 and "data_seed" not in first.tasks:
@@ -192,12 +199,6 @@ def checked_device_like(name: Any, dry_run: bool) -> str | None:
     return device
 
 
-def _with_file_noted(name: str) -> str:
-    """A model of a command line without the path of its file, which is noted."""
-    mark = GUEST if name.startswith(GUEST) else ""
-    return mark + use_named(name.removeprefix(GUEST))
-
-
 def _refuse_equal_names(names: Iterable[str]) -> None:
     """Refuse two classes whose results could not be told apart.
 
@@ -205,7 +206,7 @@ def _refuse_equal_names(names: Iterable[str]) -> None:
         UserError: records would call them by one name.
     """
     first: dict[str, str] = {}
-    for name in (one.removeprefix(GUEST) for one in names):
+    for name in (marked_name.removeprefix(GUEST) for marked_name in names):
         other = first.setdefault(record_name(name), name)
         if other != name:
             raise UserError(
@@ -242,20 +243,19 @@ def _entry(
     def is_known(key: str) -> bool:
         return not key.startswith("models.") or key in BUDGETS or key.split(".")[1] in base.models
 
-    own = {key: value for key, value in of_models.items() if is_known(key)}
+    model_settings = {key: value for key, value in of_models.items() if is_known(key)}
     by_budget = any(key in BUDGETS for key in of_models)
-    searched = {
-        key: values
-        for key, values in space.items()
-        if is_known(key) and key not in fixed and not (by_budget and key == WIDTH)
-    }
-    entry = Entry(base.with_(own), searched, name.startswith(GUEST))
+    searched = {}
+    for key, values in space.items():
+        if is_known(key) and key not in fixed and not (by_budget and key == WIDTH):
+            searched[key] = values
+    entry = Entry(base.with_(model_settings), searched, name.startswith(GUEST))
     entry.check()
     model = name.removeprefix(GUEST)
     if "." in model and base.takes is None:
         models = entry.at(entry.first()).models
-        given = {key: value for key, value in models.items() if key != "_target_"}
-        refuse_what_is_missing(given, model, sizes=1)
+        arguments = {key: value for key, value in models.items() if key != "_target_"}
+        refuse_what_is_missing(arguments, model, sizes=1)
     return entry
 
 
@@ -283,9 +283,9 @@ def full_names(settings: Mapping[str, Any], short: Container[str] = SHORT_NAMES)
 def guests_in(chosen: Any) -> list[str]:
     """The guests of ``models=``, without their marks: of ``+gla`` or a list; none if one of it is
     no guest."""
-    names = [str(name) for name in (chosen if isinstance(chosen, list) else [chosen])]
-    own = [name.removeprefix(GUEST) for name in names if name.startswith(GUEST)]
-    return own if len(own) == len(names) else []
+    names = list(map(str, chosen if isinstance(chosen, list) else [chosen]))
+    guests = [name.removeprefix(GUEST) for name in names if name.startswith(GUEST)]
+    return guests if len(guests) == len(names) else []
 
 
 def _names(shared: Mapping[str, Any], chosen: Any) -> list[str]:
@@ -306,7 +306,7 @@ def _names(shared: Mapping[str, Any], chosen: Any) -> list[str]:
         return composed.sweep.models or choices(composed.takes or "models")
     if not isinstance(chosen, list) or not chosen or len({*map(str, chosen)}) < len(chosen):
         raise UserError(f'models={chosen} is not a list of different names: "models=[a,b]"')
-    return [str(name) for name in chosen]
+    return list(map(str, chosen))
 
 
 def some_model(settings: Mapping[str, Any]) -> str:

@@ -23,7 +23,6 @@ class Chosen:
     study: Study
     setting: Setting
 
-    @property
     def failures(self) -> list[str]:
         """How those of its trials ended that gave no number."""
         return [trial.outcome for trial in self.study.trials if trial.value is None]
@@ -40,14 +39,14 @@ def committed_search(
     A search's name hashes all that it holds fixed, the space that it starts from and how far that
     may grow, its sampler and its seed, so that equal names and as many trials are the same search.
     """
-    found = None
+    outcome = None
     for chosen in _committed(configuration):
         study = chosen.study
         if study.name in names and len(study.trials) == (budget or _size(study.search_space)):
-            found = chosen
+            outcome = chosen
             if any(trial.over_seeds for trial in study.trials):
                 break
-    return found
+    return outcome
 
 
 def wider_search(
@@ -73,11 +72,11 @@ def wider_search(
     return None
 
 
-def covers(searched: Space, asked: Space) -> bool:
+def covers(searched: Space, space: Space) -> bool:
     """Whether a search had all the values asked for; a wider or extended one had more."""
-    return searched.keys() == asked.keys() and all(
-        value in searched[key] for key in asked for value in asked[key]
-    )
+    if searched.keys() != space.keys():
+        return False
+    return all(value in searched[key] for key, values in space.items() for value in values)
 
 
 def _committed(configuration: Configuration) -> list[Chosen]:
@@ -89,15 +88,17 @@ def _committed(configuration: Configuration) -> list[Chosen]:
 
 @lru_cache(maxsize=64)  # every size of a figure asks for the same model
 def _chosen(folder: Path, pattern: str, _changed: int) -> list[Chosen]:
-    found = []
+    outcomes = []
     for path in sorted(folder.glob(pattern)):
         record = read_record(path)
         study = record.study
         if record.role == "final" and record.outcome == "ok" and study is not None:
-            sections = (key.partition(".") for key in study.search_space)
-            setting = {f"{one}.{key}": record.config[one][key] for one, _, key in sections}
-            found.append(Chosen(study, setting))
-    return found
+            setting = {}
+            for key in study.search_space:
+                section, _, name = key.partition(".")
+                setting[key] = record.config[section][name]
+            outcomes.append(Chosen(study, setting))
+    return outcomes
 
 
 def _size(space: Space) -> int:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from bench.executors.interface import Done, Executor
 from bench.records.schema import FINISHED, RunRecord
 from bench.records.store import record_path
+from bench.runs.obtain import make_data
 from bench.runs.serving import identify
 from bench.search.exchange import Exchange, place_of
 from bench.search.jobs import Job
@@ -39,18 +40,16 @@ class SharedRuns:
             self._elsewhere[ticket] = job
 
     def _begin(self, ticket: int, job: Job) -> bool:
-        from bench.training.building import prepare_data
-
         configuration = job.configuration
-        prepare_data(configuration, self._report)
+        make_data(configuration, self._report)
         run_id = identify(configuration).run_id(configuration.seed)
         run = place_of(job.role, run_id)
         study = job.study.name if job.study else ""
         near = place_of("trial", run_id) if study else ""
         claim = self._exchange.claim(run, near, study)
-        if claim.state == "elsewhere":
+        if claim.state == "held":
             return False
-        if claim.state == "there" and not (configuration.store / run).exists():
+        if claim.state == "done" and not (configuration.store / run).exists():
             self._exchange.take(configuration.store, run, claim.record)
         self._here[ticket] = run, job
         self._executor.submit(ticket, job)

@@ -32,7 +32,7 @@ from bench.config.samplers import (
 )
 from bench.config.search_space import Space
 from bench.records.schema import FINISHED, Headline, Outcome, RunRecord, Study, Trial
-from bench.search.jobs import lost as told_lost
+from bench.search.jobs import describe_loss
 from core.seeding import derive_seed
 
 if TYPE_CHECKING:
@@ -118,17 +118,14 @@ class ModelStudy:
         """Whether a trial runs, and nobody has it."""
         if trial.state != TrialState.RUNNING or trial.number in self._mine:
             return False
-        driver = trial.user_attrs.get("driver")
-        return not self._exchange or driver == self._exchange.name or not self._is_alive(driver)
+        driver, exchange = trial.user_attrs.get("driver"), self._exchange
+        return exchange is None or driver in (None, exchange.name) or not exchange.alive(driver)
 
     def _is_given_up(self, trial: FrozenTrial) -> bool:
         """Whether the driver of a trial was stopped, and those that go on can make it."""
         notes, failed = trial.user_attrs, trial.state == TrialState.FAIL
         stopped = failed and notes.get("outcome") == "interrupted" and not notes.get("lost")
         return stopped and self._exchange is not None
-
-    def _is_alive(self, driver: str | None) -> bool:
-        return driver is not None and self._exchange is not None and self._exchange.alive(driver)
 
     def waits(self) -> bool:
         """Whether trials of the budget run elsewhere, or are queued; those of a driver that died or
@@ -167,7 +164,7 @@ class ModelStudy:
             self._enqueue(setting)
         while self._waiting():
             trial = self.study.ask(self._distributions())
-            if trial.number in {known.number for known in self.latest()}:
+            if any(trial.number == attempt.number for attempt in self.latest()):
                 if self._exchange:
                     trial.set_user_attr("driver", self._exchange.name)
                 self._mine.add(trial.number)
@@ -238,8 +235,14 @@ class ModelStudy:
     def lost(self) -> list[str]:
         """Which trials no worker survived, here or at another driver; the next sweep makes them. A
         fault of the machine says nothing of a setting, so nothing is chosen without them."""
-        failed = (trial for trial in self.latest() if trial.state == TrialState.FAIL)
-        return [_told_lost(trial) for trial in failed if trial.user_attrs.get("lost")]
+        sentences = []
+        for trial in self.latest():
+            notes = trial.user_attrs
+            if trial.state == TrialState.FAIL and notes.get("lost"):
+                setting = ", ".join(f"{key}={value}" for key, value in notes["setting"].items())
+                name = f"trial {trial.number}" + (f" ({setting})" if setting else "")
+                sentences.append(describe_loss(name, notes["cause"]))
+        return sentences
 
     def _end(self, trial: optuna.Trial, value: float | None, **notes: Any) -> None:
         # Another driver may have taken it for lost, and then has the setting: its record is there.
@@ -261,17 +264,17 @@ class ModelStudy:
 
         def rank(trial: FrozenTrial) -> tuple[float, float, int]:
             key = key_of(trial.user_attrs["setting"])
-            own = (over_seeds or {}).get(key, [_seen(trial)])
-            value = _mean([None if one.value is None else sign * one.value for one in own])
-            return value, _mean([one.loss for one in own]), self._grid[key]
+            results = (over_seeds or {}).get(key, [_seen(trial)])
+            value = _mean([result.value for result in results], sign)
+            return value, _mean([result.loss for result in results]), self._grid[key]
 
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
         return min(complete, key=rank).user_attrs["setting"] if complete else None
 
     def seen(self, setting: Setting) -> Seen:
         """What the trial of a setting came to."""
-        own = (_seen(t) for t in self.latest() if t.user_attrs["setting"] == setting)
-        return next(own, Seen(None, None))
+        results = (_seen(t) for t in self.latest() if t.user_attrs["setting"] == setting)
+        return next(results, Seen(None, None))
 
     def failures(self) -> list[str]:
         """Why trials have no value, for each of them."""
@@ -295,20 +298,14 @@ class ModelStudy:
         )
 
 
-def _told_lost(trial: FrozenTrial) -> str:
-    setting = ", ".join(f"{k}={value}" for k, value in trial.user_attrs["setting"].items())
-    shown = f" ({setting})" if setting else ""
-    return told_lost(f"trial {trial.number}{shown}", trial.user_attrs["cause"])
-
-
 def _seen(trial: FrozenTrial) -> Seen:
     return Seen(trial.value, trial.user_attrs.get("loss"))
 
 
-def _mean(values: Sequence[float | None]) -> float:
-    """Infinite where one is missing: it counts as the worst."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else math.inf
+def _mean(values: Sequence[float | None], sign: int = 1) -> float:
+    """Times ``sign``; infinite where one is missing, which counts as the worst."""
+    numbers = [value for value in values if value is not None]
+    return sign * fmean(numbers) if len(numbers) == len(values) else math.inf
 
 
 def _describe_trial(trial: FrozenTrial, over_seeds: OverSeeds) -> Trial:

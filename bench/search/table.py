@@ -31,13 +31,13 @@ def print_sweep(result: SweepResult, store: Path) -> None:
     for model in result.models:
         causes = causes_of(model.failures)
         if causes and (model.setting is not None or len(causes) > 1):
-            told = [in_full(cause, store) for cause in causes]
-            if len(causes) > 1:
-                counts = causes.values()
-                told = [f"{n} by: {cause}" for n, cause in zip(counts, told, strict=True)]
+            sentences = []
+            for cause, count in causes.items():
+                how_often = f"{count} by: " if len(causes) > 1 else ""
+                sentences.append(how_often + in_full(cause, store))
             screen.print(
                 f"{model.label}: {len(model.failures)} of {model.trials} trials failed: "
-                f"{'; '.join(told)}",
+                f"{'; '.join(sentences)}",
                 soft_wrap=True,
             )
         if model.cause:
@@ -121,5 +121,5 @@ def _model_row(model: ModelResult) -> tuple[float | None, list[str]]:
 
 def _baseline_row(record: RunRecord) -> tuple[float | None, list[str]]:
     value = record.headline.value
-    shown = "none" if value is None else f"{value:.4f}"
-    return value, [record.label, shown, "", "", "0", "", "", "predictor without training"]
+    number = "none" if value is None else f"{value:.4f}"
+    return value, [record.label, number, "", "", "0", "", "", "predictor without training"]

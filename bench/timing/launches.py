@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from bench.roofline.work import MOVES_NOTHING
 from bench.timing.steps import synchronize
-from core.errors import RUN_FAILED, UserError
+from core.errors import RUN_FAILED, UserError, first_line
 
 MOST_NAMED = 20  # operators of a count that are listed by name
 WARM_UP_PASSES = 3  # before a capture, which may meet nothing for the first time
@@ -98,6 +98,6 @@ def captured(run: Callable[[], object], forget: Callable[[], object]) -> Callabl
         with torch.cuda.graph(graph):
             run()
     except RuntimeError as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise UserError(f"graphs=true: a pass cannot be captured ({reason})", RUN_FAILED) from None
     return graph.replay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +11,12 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bench.config.external import load_class
 from bench.config.files import group_file
 from bench.config.groups import DESCRIPTIVE, choices
+from bench.roofline.training import SavedForBackward
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
@@ -63,24 +65,23 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
         raise UserError(NO_GRAPHS)
     shaped = (n for n in choices("models") if {"width", "layers"} <= _arguments(n).keys())
     names = list(dict.fromkeys([settings.reference, *(settings.models or shaped)]))
+    rows: list[dict[str, Any]] = []
     measurement: dict[str, Any] = {
         "settings": settings.model_dump(mode="json", exclude={"output"}),
         **machine(device),
         "product_flops_per_second": product_rate(device, settings.precision),
-        "models": [
-            row
-            for vocabulary in settings.vocabulary
-            for length in settings.length
-            for row in _measure_models(settings, names, vocabulary, length, device, report)
-        ],
+        "models": rows,
     }
+    for vocabulary in settings.vocabulary:
+        for length in settings.length:
+            rows += _measure_models(settings, names, vocabulary, length, device, report)
     smallest, dropout = min(settings.vocabulary), settings.dropout[0]
     shape = settings.length[0], smallest, dropout
     if settings.profile:
-        measurement["profile"] = {
-            name: _profile(_Model(settings, name, *shape, device).training, settings.rounds)
-            for name in names
-        }
+        profiles = measurement["profile"] = {}
+        for name in names:
+            model = _TimedModel(settings, name, *shape, device)
+            profiles[name] = _profile(model.training, settings.rounds)
     if settings.engine:
 
         def build() -> nn.Module:
@@ -124,7 +125,7 @@ def build_model(
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
 
-class _Model:
+class _TimedModel:
     """A model and a batch of random tokens; each method is a pass and gives its seconds, of CPU
     time where one thread does it all."""
 
@@ -173,22 +174,13 @@ class _Model:
         self._forget_gradients()
         return counted
 
-    def kept_for_backward(self) -> int:
+    def kept_for_backward(self) -> float:
         """Bytes of all that the forward pass of training keeps for the backward pass, parameters
         left out: what decides how long a sequence may be."""
-        own = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
-        kept: dict[int, int] = {}
-
-        def pack(x: Tensor) -> Tensor:
-            storage = x.untyped_storage()
-            if storage.data_ptr() not in own:
-                kept[storage.data_ptr()] = storage.nbytes()
-            return x
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x), self.cast():
-            loss = self.task.training_loss(self.model, self.batch)
-        del loss  # all of it lived until here, so that no two had one place
-        return sum(kept.values())
+        saved = SavedForBackward(self.model)
+        with saved, self.cast():
+            self.task.training_loss(self.model, self.batch)
+        return saved.size
 
     def forward(self) -> float:
         """Without gradients."""
@@ -261,18 +253,16 @@ def _measure_models(
     device: torch.device,
     report: Report,
 ) -> list[dict[str, Any]]:
-    models = {
-        (name, dropout): _Model(settings, name, length, vocabulary, dropout, device)
-        for name in names
-        for dropout in settings.dropout
-    }
+    models = {}
+    for key in itertools.product(names, settings.dropout):
+        models[key] = _TimedModel(settings, key[0], length, vocabulary, key[1], device)
     alive = now_and_then(partial(report, f"length {length}, vocabulary {vocabulary}", 0, 1))
     rows = []
-    for (name, dropout), one in models.items():  # also warms up
-        own = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
-        rows.append({**own, **_sizes(one, settings.passes, device)})
+    for (name, dropout), model in models.items():  # also warms up
+        conditions = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
+        rows.append({**conditions, **_sizes(model, settings.passes, device)})
         if settings.count_launches:
-            rows[-1]["launches"] = one.launches()
+            rows[-1]["launches"] = model.launches()
         alive()
     times = _in_turns(settings, models, report, f"rounds, length {length}, vocabulary {vocabulary}")
     first, reference = settings.dropout[0], settings.reference
@@ -294,44 +284,45 @@ def _measure_models(
     return rows
 
 
-def _sizes(one: _Model, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
+def _sizes(timed: _TimedModel, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
     """What a model has and keeps, the memory of its first pass, and where training is timed its
     FLOPs and what it keeps between forward and backward."""
-    length, flops, kept = one.batch.inputs.shape[1], None, None
+    length, flops, kept_bytes = timed.batch.inputs.shape[1], None, None
     if "training" in passes:
-        flops = count_training_flops(one.model, one.batch, one.task.training_loss)
-        kept = one.kept_for_backward()
+        flops = count_training_flops(timed.model, timed.batch, timed.task.training_loss)
+        kept_bytes = timed.kept_for_backward()
     with peak_memory(device) as memory:
-        getattr(one, passes[0])()
-    state = cast(Any, one.model).state_bytes(length) if hasattr(one.model, "state_bytes") else None
+        getattr(timed, passes[0])()
+    has_state = hasattr(timed.model, "state_bytes")
+    state = cast(Any, timed.model).state_bytes(length) if has_state else None
     return {
-        "parameters": count_parameters(one.model),
+        "parameters": count_parameters(timed.model),
         "flops": flops,
         "peak_memory_bytes": memory.peak,
-        "kept_for_backward_bytes": kept,
+        "kept_for_backward_bytes": kept_bytes,
         "state_bytes": state,
     }
 
 
 def _in_turns(
     settings: SpeedSettings,
-    models: Mapping[tuple[str, float], _Model],
+    models: Mapping[tuple[str, float], _TimedModel],
     report: Report,
-    said: str,
+    activity: str,
 ) -> dict[str, dict[tuple[str, float], list[float]]]:
     """Pass -> model and dropout -> seconds of each round; none of a pass that a model has not."""
-    times: dict[str, dict[tuple[str, float], list[float]]] = {
-        kind: {key: [] for key in models} for kind in settings.passes
-    }
+    times: dict[str, dict[tuple[str, float], list[float]]] = {}
+    for timed in settings.passes:
+        times[timed] = {key: [] for key in models}
     for number in range(settings.rounds):
-        alive = now_and_then(partial(report, said, number, settings.rounds))
+        alive = now_and_then(partial(report, activity, number, settings.rounds))
         for kind, of_models in times.items():
-            for key, one in models.items():
-                seconds = getattr(one, kind)()
+            for key, model in models.items():
+                seconds = getattr(model, kind)()
                 if seconds is not None:
                     of_models[key].append(max(seconds, SHORTEST))
                 alive()
-        report(said, number + 1, settings.rounds)
+        report(activity, number + 1, settings.rounds)
     return times
 
 
@@ -339,7 +330,7 @@ def _ratio(seconds: Sequence[float], others: Sequence[float]) -> float | None:
     """The median of the ratios within a round."""
     if not others:
         return None
-    return statistics.median(own / other for own, other in zip(seconds, others, strict=True))
+    return statistics.median(value / other for value, other in zip(seconds, others, strict=True))
 
 
 def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:
@@ -357,15 +348,11 @@ def _profile(run: Callable[[], float], passes: int) -> list[dict[str, Any]]:
             run()
     events = profiler.key_averages()
     whole = next(event.cpu_time_total for event in events if event.key == WHOLE)
-    regions = [
-        {
-            "region": event.key,
-            "calls": event.count / passes,
-            "share": event.cpu_time_total / whole,
-            "own_share": event.self_cpu_time_total / whole,
-        }
-        for event in events
-        if event.key != WHOLE and not event.key.startswith("autograd::engine")  # said twice
-    ]
-    regions.sort(key=lambda region: -region["share"])
-    return [region for region in regions if region["share"] >= SMALLEST_SHARE]
+    regions = []
+    for event in events:
+        share = event.cpu_time_total / whole
+        is_twice = event.key == WHOLE or event.key.startswith("autograd::engine")
+        if share >= SMALLEST_SHARE and not is_twice:
+            region = {"region": event.key, "calls": event.count / passes, "share": share}
+            regions.append(region | {"own_share": event.self_cpu_time_total / whole})
+    return sorted(regions, key=lambda region: -region["share"])

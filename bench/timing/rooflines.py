@@ -29,7 +29,7 @@ def compare_estimate(
     first = configurations[0]
     device, threads = resolve_device(first.device), first.training.threads
     set_numerics(threads)
-    counter, counted = Counter(here=True), []
+    counter, counted = Counter(local=True), []
     for configuration in configurations:
         prepare_data(configuration, report)
         counted.append(counter.count(configuration))
@@ -37,11 +37,19 @@ def compare_estimate(
     estimated: list[list[float]] = [[] for _ in configurations]
     rates = []
     for number in range(rounds):
-        here = measure_here(device, threads)
-        rates.append(here.corners["float32"][1])
+        local = measure_here(device, threads)
+        expected = local.corners["float32"][1]
+        rates.append(
+            {
+                "products_flops": expected.peak,
+                "bytes_a_second": {f"{size:.0f}": rate for size, rate in expected.bandwidth},
+                "functions_a_second": expected.functions,
+                "launch_seconds": expected.launch,
+            }
+        )
         for place, (configuration, work) in enumerate(zip(configurations, counted, strict=True)):
             measured[place].append(seconds_of_a_step(configuration, timed_steps))
-            parts = (seconds(one, here, "float32").likely for one in (work.step, work.update))
+            parts = (seconds(part, local, "float32").likely for part in (work.step, work.update))
             estimated[place].append(sum(parts) + work.batch_seconds)
             report(
                 "estimate against steps", number * len(counted) + place + 1, rounds * len(counted)
@@ -73,16 +81,7 @@ def compare_estimate(
         "rounds": rounds,
         "timed_steps": timed_steps,
         "within": WITHIN,
-        "rates": [_plain(one) for one in rates],
+        "rates": rates,
         "models": rows,
         **machine(device),
-    }
-
-
-def _plain(rates: Any) -> dict[str, Any]:
-    return {
-        "products_flops": rates.peak,
-        "bytes_a_second": {f"{size:.0f}": rate for size, rate in rates.bandwidth},
-        "functions_a_second": rates.functions,
-        "launch_seconds": rates.launch,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -13,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from bench.config.settings import Configuration
-from bench.timing.steps import SHORTEST, WARM_UP, clock, machine, synchronize, timed
+from bench.timing.steps import (
+    SHORTEST,
+    WARM_UP,
+    clock,
+    machine,
+    synchronize,
+    timed,
+    without_validation,
+)
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
 from bench.training.numerics import set_numerics
@@ -37,21 +44,16 @@ def compare_stack(
     set_numerics(training.threads)
     prepare_data(configuration, report)
     device, seed = resolve_device(configuration.device), configuration.seed
-    task = copy.copy(build_task(configuration))
-    task.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
+    task = without_validation(build_task(configuration))
     now = clock(device, training.threads)
 
     def members(number: int, folder: str) -> list[Member]:
-        return [
-            Member(
-                build_model(configuration, task, seed),
-                task,
-                training.model_copy(update={"lr": training.lr * RATES_APART**k}),
-                seed,
-                Path(folder) / f"{k}.pt",
-            )
-            for k in range(number)
-        ]
+        trainings = []
+        for k in range(number):
+            model = build_model(configuration, task, seed)
+            rates = training.model_copy(update={"lr": training.lr * RATES_APART**k})
+            trainings.append(Member(model, task, rates, seed, Path(folder) / f"{k}.pt"))
+        return trainings
 
     def seconds(number: int, make: Callable[[list[Member], Report], Any]) -> float:
         ends: list[float] = []
@@ -70,13 +72,13 @@ def compare_stack(
             )
         return max(ends[-2] - ends[WARM_UP - 1], SHORTEST) / (len(ends) - WARM_UP - 1)
 
-    def alone(found: list[Member], note: Report) -> None:
-        (one,) = found
-        own = (one.model, one.task, one.settings)
-        fit(*own, seed=seed, device=device, checkpoint=one.checkpoint, report=note)
+    def alone(members: list[Member], note: Report) -> None:
+        (member,) = members
+        arguments = (member.model, member.task, member.settings)
+        fit(*arguments, seed=seed, device=device, checkpoint=member.checkpoint, report=note)
 
-    def stacked(found: list[Member], note: Report) -> None:
-        fit_together(found, device, report=note)
+    def stacked(members: list[Member], note: Report) -> None:
+        fit_together(members, device, report=note)
 
     blocks = [partial(seconds, 1, alone), partial(seconds, together, stacked)]
     times: list[list[float]] = [[], []]

@@ -32,7 +32,7 @@ from core.children import Child
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT
 from core.processes import module_command
-from core.progress import Report, now_and_then
+from core.progress import Report, now_and_then, silent
 from core.words import words_of
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
@@ -83,8 +83,8 @@ def measure_engine(
     speed changes meets both of a pair, while medians of either side alone may come from different
     times. Also how far apart the trained weights are.
     """
-    own = {"batch_size": settings.batch, "threads": settings.threads}
-    defaults = TrainingSettings(**{**main_file()["training"], **own})
+    settings_of_run = {"batch_size": settings.batch, "threads": settings.threads}
+    defaults = TrainingSettings(**{**main_file()["training"], **settings_of_run})
     training = timed(defaults, settings.engine_steps)
     task = RandomTokens(settings.length[0], vocabulary)
     blocks = _blocks(build, task, training, settings.seed, settings.rounds, device, report)
@@ -110,9 +110,7 @@ def compare(
     def build() -> nn.Module:
         return build_model(configuration, task, seed)
 
-    unvalidated = copy.copy(task)  # other commands of this process share the task itself
-    unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
-    found = _blocks(build, unvalidated, training, seed, rounds, device, report)
+    blocks = _blocks(build, without_validation(task), training, seed, rounds, device, report)
     now = clock(device, training.threads)
     begin = now()
     alive, tokens = now_and_then(partial(report, "making batches", 0, 1)), 0
@@ -126,9 +124,9 @@ def compare(
         "preset": configuration.preset,
         "config": configuration.resolved(),
         **machine(device),
-        **found,
-        "tokens_per_second": tokens / timed_steps / found["engine_seconds"],
-        "batch_share": making / found["engine_seconds"],
+        **blocks,
+        "tokens_per_second": tokens / timed_steps / blocks["engine_seconds"],
+        "batch_share": making / blocks["engine_seconds"],
     }
 
 
@@ -159,6 +157,13 @@ def timed(training: TrainingSettings, steps: int) -> TrainingSettings:
     total = steps + WARM_UP + 1
     changes = {"steps": total, "checkpoint_every": total, "validate_every": None}
     return training.model_copy(update=changes)
+
+
+def without_validation(task: Task) -> Task:
+    """The same task, whose validation takes no time; the task itself may be shared."""
+    unvalidated = copy.copy(task)
+    unvalidated.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
+    return unvalidated
 
 
 def _blocks(
@@ -219,12 +224,19 @@ def engine_block(
     return ends
 
 
+def prepared(settings: Mapping[str, Any]) -> Configuration:
+    """The configuration of settings, whose data are there and whose threads are set."""
+    configuration = Configuration.of(settings)
+    set_numerics(configuration.training.threads)
+    prepare_data(configuration, silent)
+    return configuration
+
+
 def seconds_of_a_step(configuration: Configuration, timed_steps: int) -> float:
     """Mean seconds of a training step under the engine, after those that warm up. Its data are
     there."""
     device, seed = resolve_device(configuration.device), configuration.seed
-    task = copy.copy(build_task(configuration))
-    task.validation_loss = lambda model, device: 0.0  # type: ignore[method-assign]
+    task = without_validation(build_task(configuration))
     model = build_model(configuration, task, seed)
     training = timed(configuration.training, timed_steps)
     ends = engine_block(model, task, training, seed, device, lambda: None)[WARM_UP - 1 : -1]
@@ -265,8 +277,8 @@ def cpu_seconds_to_first_step(settings: Mapping[str, Any]) -> float:
         UserError: it ended before.
     """
     with tempfile.TemporaryDirectory() as folder:
-        own = {"store": folder, "training.checkpoint_every": 1}
-        command = module_command("bench.train", words_of({**settings, **own}))
+        of_this_run = {"store": folder, "training.checkpoint_every": 1}
+        command = module_command("bench.train", words_of({**settings, **of_this_run}))
         deadline = time.monotonic() + SECONDS_TO_FIRST_STEP
         with Child(command, ROOT) as child:
             while not any(Path(folder).glob("work/*/checkpoint-0.pt")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,11 +42,13 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
     settings = measurement["settings"]
     reference, passes = settings["reference"], settings["passes"]
     shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
-    times = [head for kind in passes for head in (f"{kind} ms", f"/ {reference}")]
+    times = []
+    for kind in passes:
+        times += [f"{kind} ms", f"/ {reference}"]
     sizes = ["parameters", "FLOPs", "of the rate", "for backward MiB", "peak MiB", "state KiB"]
     forms = {"compile": "compiled", "graphs": "captured as graphs"}
     taken = " and ".join(form for key, form in forms.items() if settings[key])
-    how = f"Passes of training were {taken}; FLOPs and bytes are those without. " if taken else ""
+    note = f"Passes of training were {taken}; FLOPs and bytes are those without. " if taken else ""
     table = table_of(
         ["model"],
         ["dropout", "time / first", *times, *sizes],
@@ -56,14 +59,17 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
         "not ratios of medians, so that a change of the machine between rounds cancels. A step is "
         "one token of each sequence. Of the rate: FLOPs a second of training against "
         f"{measurement['product_flops_per_second'] / 1e12:,.3g} TFLOP/s of a large square product "
-        f"in {settings['precision']}. {how}Peak: of this process or device, with all models of the "
-        "table",
+        f"in {settings['precision']}. {note}Peak: of this process or device, with all models of "
+        "the table",
     )
     for row in _rows(measurement, vocabulary, length):
-        cells = [cell for kind in passes for cell in _cells(row.get(kind))]
+        cells = itertools.chain(*(_cells(row.get(kind)) for kind in passes))
         first = row[passes[0]]["time_against_first_dropout"] if passes[0] in row else None
-        kept, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
-        state = row["state_bytes"]
+        kept_bytes, peak = (row[f"{name}_bytes"] for name in ("kept_for_backward", "peak_memory"))
+        state, of_rate = row["state_bytes"], ""
+        if row["flops"] is not None:
+            rate = row["flops"] / row["training"]["median_seconds"]
+            of_rate = f"{rate / measurement['product_flops_per_second']:.1%}"
         table.add_row(
             row["model"],
             f"{row['dropout']:g}",
@@ -71,8 +77,8 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
             *cells,
             f"{row['parameters']:,}",
             "" if row["flops"] is None else f"{row['flops']:.3g}",
-            _share_of_rate(row, measurement["product_flops_per_second"]),
-            "" if kept is None else f"{kept / 2**20:,.1f}",
+            of_rate,
+            "" if kept_bytes is None else f"{kept_bytes / 2**20:,.1f}",
             "" if peak is None else f"{peak / 2**20:,.0f}",
             "" if state is None else f"{state / 2**10:,.1f}",
         )
@@ -82,12 +88,6 @@ def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Tabl
 def _rows(measurement: Mapping[str, Any], vocabulary: int, length: int) -> list[dict[str, Any]]:
     wanted = (vocabulary, length)
     return [r for r in measurement["models"] if (r["vocabulary"], r["length"]) == wanted]
-
-
-def _share_of_rate(row: Mapping[str, Any], rate: float) -> str:
-    if row["flops"] is None:
-        return ""
-    return f"{row['flops'] / row['training']['median_seconds'] / rate:.1%}"
 
 
 def _cells(timed: Mapping[str, Any] | None) -> tuple[str, str]:
@@ -105,12 +105,13 @@ def _by_length(measurement: Mapping[str, Any], vocabulary: int, kind: str) -> Ta
         [f"{length:,}" for length in lengths],
         title=f"{kind}: microseconds for each token, by length; vocabulary {vocabulary}",
     )
-    columns = [_rows(measurement, vocabulary, length) for length in lengths]
-    for row in columns[0]:
-        key = (row["model"], row["dropout"])
-        same = [r for column in columns for r in column if (r["model"], r["dropout"]) == key]
-        cells = [f"{1e6 / r[kind]['tokens_per_second']:,.1f}" if kind in r else "" for r in same]
-        table.add_row(row["model"], *cells)
+    cells: dict[tuple[str, float], list[str]] = {}
+    for length in lengths:
+        for row in _rows(measurement, vocabulary, length):
+            cell = f"{1e6 / row[kind]['tokens_per_second']:,.1f}" if kind in row else ""
+            cells.setdefault((row["model"], row["dropout"]), []).append(cell)
+    for (model, _dropout), of_model in cells.items():
+        table.add_row(model, *of_model)
     return table
 
 

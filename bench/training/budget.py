@@ -19,14 +19,9 @@ from torch import nn
 
 from bench.config.budgets import BUDGETS, TOLERANCE, Asked
 from bench.config.settings import Configuration
-from bench.training.building import (
-    build_task,
-    kept_random_state,
-    load_subclass,
-    prepare_data,
-)
+from bench.training.building import build_task, kept_random_state, load_subclass, prepare_data
 from bench.training.storage import count_parameters
-from core.errors import UserError
+from core.errors import UserError, first_line
 from core.progress import silent
 from tasks.interface import Task
 
@@ -37,20 +32,20 @@ MOST_REFUSED = 128  # widths in a row, of a model with a rule of its own
 TRIED_IN_A_ROW = 3  # widths of one step that must all be valid
 
 
-def width_for(configuration: Configuration, asked: Asked) -> int:
+def width_for(configuration: Configuration, budget: Asked) -> int:
     """The width at which a model meets a budget; what was found is told on stderr.
 
     Raises:
         UserError: as :func:`find_width`.
     """
-    parts = (configuration.tasks, configuration.models, asked.key, asked.amount)
+    parts = (configuration.tasks, configuration.models, budget.key, budget.amount)
     key = json.dumps([*parts, configuration.task], sort_keys=True)
     if key not in _widths:  # every setting of a search asks
-        best = find_width(configuration, asked)
+        best = find_width(configuration, budget)
         _widths[key] = best.width
         print(
-            f"note: {asked.word} gives models.width={best.width}: {configuration.label} then has "
-            f"{best.size:,} {BUDGETS[asked.key]}",
+            f"note: {budget.word} gives models.width={best.width}: {configuration.label} then has "
+            f"{best.size:,} {BUDGETS[budget.key]}",
             file=sys.stderr,
         )
     return _widths[key]
@@ -67,7 +62,7 @@ class Sized:
     size: int
 
 
-def find_width(configuration: Configuration, asked: Asked) -> Sized:
+def find_width(configuration: Configuration, budget: Asked) -> Sized:
     """The width whose model comes nearest to a budget; of two as near, the smaller.
 
     Raises:
@@ -76,44 +71,42 @@ def find_width(configuration: Configuration, asked: Asked) -> Sized:
     """
     if configuration.takes is not None:
         raise UserError(
-            f"{asked.word} is for models that the engine trains, and {configuration.task} builds "
+            f"{budget.word} is for models that the engine trains, and {configuration.task} builds "
             "its own: give their sizes by the settings of the model"
         )
     if "width" not in configuration.models:
         settings = ", ".join(sorted(configuration.models.keys() - {"_target_"}))
         raise UserError(
-            f"{asked.word} sets models.width, which {configuration.label} does not have: give its "
+            f"{budget.word} sets models.width, which {configuration.label} does not have: give its "
             f"sizes by its own settings ({settings or 'it has none'})"
         )
     load_subclass(configuration.models["_target_"], "models")  # with tensors of its module real
     prepare_data(configuration, silent)
-    size_at = _counter(configuration, build_task(configuration), asked)
+    size_at = _counter(configuration, build_task(configuration), budget)
     step = _step_of_widths(configuration, size_at)
     # Only these two are compared: sizes grow with the width, so all others are further away.
-    below, above = _neighbours(size_at, step, asked.amount)
-    near = [one for one in (below, above) if one is not None]
-    best = min(near, key=lambda one: abs(one.size - asked.amount), default=None)
-    if best is None or abs(best.size - asked.amount) > TOLERANCE * asked.amount:
-        said = " and ".join(f"models.width={one.width} has {one.size:,}" for one in near)
+    below, above = _neighbours(size_at, step, budget.amount)
+    near = [sized for sized in (below, above) if sized is not None]
+    best = min(near, key=lambda sized: abs(sized.size - budget.amount), default=None)
+    if best is None or abs(best.size - budget.amount) > TOLERANCE * budget.amount:
+        sizes = " and ".join(f"models.width={s.width} has {s.size:,}" for s in near)
         of_step = f", in steps of {step}" if step > 1 else ""
+        larger = [f"models.{key}" for key in ("layers", "heads") if key in configuration.models]
+        other_ways = " or another budget"
+        if larger:
+            other_ways = f", another budget, or change {' or '.join(larger)}"
         raise UserError(
-            f"no width of {configuration.label} comes within {TOLERANCE:.0%} of {asked.word}"
-            f"{of_step}: {said or 'none can be built'}; give one of these widths"
-            f"{_other_ways(configuration)}"
+            f"no width of {configuration.label} comes within {TOLERANCE:.0%} of {budget.word}"
+            f"{of_step}: {sizes or 'none can be built'}; give one of these widths"
+            f"{other_ways}"
         )
     return best
-
-
-def _other_ways(configuration: Configuration) -> str:
-    """What else may bring a model to a budget: the settings of size that it has."""
-    sizes = [f"models.{name}" for name in ("layers", "heads") if name in configuration.models]
-    return f", another budget, or change {' or '.join(sizes)}" if sizes else " or another budget"
 
 
 SizeAt = Callable[[int], int | None]  # width -> parameters or bytes; None where it is refused
 
 
-def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
+def _counter(configuration: Configuration, task: Task, budget: Asked) -> SizeAt:
     """What a model of each width has."""
     refusals: dict[int, Exception] = {}
 
@@ -126,7 +119,7 @@ def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
     @cache
     def size_at(width: int) -> int | None:
         try:
-            return _size(configuration, _on_meta(build, width), task, asked)
+            return _size(configuration, _on_meta(build, width), task, budget)
         except UserError:
             raise
         except Exception as error:  # of whatever kind a model of somebody else raises
@@ -138,9 +131,9 @@ def _counter(configuration: Configuration, task: Task, asked: Asked) -> SizeAt:
     tried = [width for width in candidates if isinstance(width, int) and width > 0]
     if not any(size_at(width) is not None for width in tried):
         refusal = next(iter(refusals.values()))
-        cause = next(iter(str(refusal).splitlines()), "") or type(refusal).__name__
+        cause = first_line(refusal)
         raise UserError(
-            f"{asked.word}: {configuration.label} cannot be built at any width that was tried "
+            f"{budget.word}: {configuration.label} cannot be built at any width that was tried "
             f"({', '.join(map(str, tried))}): {cause}"
         )
     return size_at
@@ -162,13 +155,13 @@ def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
             return build(width)
 
 
-def _size(configuration: Configuration, model: nn.Module, task: Task, asked: Asked) -> int:
-    if asked.key == "models.parameters":
+def _size(configuration: Configuration, model: nn.Module, task: Task, budget: Asked) -> int:
+    if budget.key == "models.parameters":
         return count_parameters(model)
     state_bytes = getattr(model, "state_bytes", None)
     if state_bytes is None:
         raise UserError(
-            f"{asked.word}: {configuration.label} does not say what it keeps (it has no "
+            f"{budget.word}: {configuration.label} does not say what it keeps (it has no "
             "state_bytes): give models.parameters=N or models.width=N"
         )
     return int(state_bytes(task.specification().maximum_length))

@@ -15,12 +15,7 @@ import torch
 from torch import nn
 
 from bench.config import groups
-from bench.config.external import (
-    OURS,
-    load_class,
-    refuse_other_sequences,
-    refuse_what_is_missing,
-)
+from bench.config.external import OURS, load_class, refuse_other_sequences, refuse_what_is_missing
 from bench.config.limits import gpu_share, memory_here
 from bench.config.network import note_if_offline
 from bench.config.outside_tasks import refuse_missing_settings
@@ -32,7 +27,7 @@ from bench.training.mistakes import way_on
 from bench.training.numerics import kept_settings, refuse_own_seed, settings_of_others
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import count_numbers, make_whole
-from bench.training.text_notes import prepare_with_notes
+from bench.training.text_notes import print_notes_on_text
 from core.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
 from core.files import NOT_REGULAR
 from core.progress import Report
@@ -64,6 +59,12 @@ def resolve_device(name: str) -> torch.device:
     if name == "cuda" and not available:
         raise UserError("device=cuda, but PyTorch finds no GPU here: use device=auto or device=cpu")
     return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def device_class(name: str) -> str:
+    """What records call the device of that name: "cpu", or the name of the GPU."""
+    device = resolve_device(name)
+    return "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device)
 
 
 def build_task(configuration: Configuration) -> Task:
@@ -107,12 +108,12 @@ def task_or_measurement(configuration: Configuration) -> Task | Measurement:
         with suppress(OSError, ValueError):  # an address may be too long for a path
             if path.exists() and not path.is_file() and not path.is_dir():
                 raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
-    task = _build_task(*_known_by(configuration))
+    task = _build_task(*_cache_key(configuration))
     multiple = configuration.training.pad_to_multiple_of
     return with_padded_batches(task, multiple) if isinstance(task, Task) and multiple > 1 else task
 
 
-def _known_by(configuration: Configuration) -> tuple[str, str]:
+def _cache_key(configuration: Configuration) -> tuple[str, str]:
     """What decides a task: its settings, and of a class of somebody else its code, since one
     process may meet two files of one name, or one that is edited."""
     target = configuration.tasks["_target_"]
@@ -133,7 +134,9 @@ def prepare_data(configuration: Configuration, report: Report) -> None:
     """
     note_if_offline(configuration)
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        prepare_with_notes(task_or_measurement(configuration), report)
+        task = task_or_measurement(configuration)
+        task.prepare(report)
+        print_notes_on_text(task)
 
 
 def data_hashes(configuration: Configuration) -> dict[str, str]:
@@ -143,7 +146,7 @@ def data_hashes(configuration: Configuration) -> dict[str, str]:
         UserError: the data that the configuration names cannot be used.
     """
     with _mistakes_in_sentences(configuration.tasks, "tasks"):
-        return _data_hashes(*_known_by(configuration))
+        return _data_hashes(*_cache_key(configuration))
 
 
 @lru_cache(maxsize=4)
@@ -245,18 +248,18 @@ def check_fits(
             for parameter in build().parameters():
                 # Numbers of one size together: models may mix float32 and other types.
                 by_size[parameter.element_size()].append(parameter)
-            weights = sum(size * count_numbers(same) for size, same in by_size.items())
+            weights = sum(size * count_numbers(parameters) for size, parameters in by_size.items())
     except Exception:  # it is refused, or looks at values: building it says why
         return
-    held = copies * weights
+    bytes_held = copies * weights
     on_gpu = device.type == "cuda"
     if on_gpu:
         memory = int(torch.cuda.get_device_properties(device).total_memory * gpu_share())
     else:
         memory = memory_here()
-    if held > memory:
+    if bytes_held > memory:
         training = (
-            f", and training holds {held / 2**30:,.1f} GiB with their gradients and moments"
+            f", and training holds {bytes_held / 2**30:,.1f} GiB with their gradients and moments"
             if copies > 1
             else ""
         )
@@ -286,19 +289,18 @@ def _set_by_preset(configuration: Configuration, error: UserError) -> str:
         return ""
     presets = groups.own_file("tasks", configuration.task).get("presets", {})
     sizes = presets.get(configuration.preset, {}).get("models", {})
-    said = re.split(r"[\s,:;]+", str(error))
-    named = [
-        f"models.{key}={value}"
-        for key, value in sizes.items()
-        if f"{key}={value}" in said and configuration.models.get(key) == value
-    ]
-    return f" ({' and '.join(named)} is of preset {configuration.preset})" if named else ""
+    words = re.split(r"[\s,:;]+", str(error))
+    of_preset = []
+    for key, value in sizes.items():
+        if f"{key}={value}" in words and configuration.models.get(key) == value:
+            of_preset.append(f"models.{key}={value}")
+    return f" ({' and '.join(of_preset)} is of preset {configuration.preset})" if of_preset else ""
 
 
 def _how_it_is_built(configuration: Configuration, error: UserError) -> str:
     """What tells somebody who gives a sequence model to a task of memories that it takes others."""
-    words = ("positional argument", "multiple values")
-    if configuration.takes is None or not any(said in str(error) for said in words):
+    phrases = ("positional argument", "multiple values")
+    if configuration.takes is None or not any(phrase in str(error) for phrase in phrases):
         return ""
     return f"; task '{configuration.task}' takes models like those of models/{configuration.takes}/"
 
@@ -311,7 +313,7 @@ def _construct(node: Mapping[str, Any], group: str, *positional: Any) -> Any:
     if group == "models" and source_name(node["_target_"]) not in OURS:
         refuse_what_is_missing(arguments, node["_target_"], len(positional))
         refuse_other_sequences(node["_target_"], *positional)
-    has_tokens = all(getattr(one, "vocabulary", None) is not None for one in positional)
+    has_tokens = all(getattr(argument, "vocabulary", None) is not None for argument in positional)
     ours = source_name(node["_target_"]) in OURS
     with (
         nullcontext() if ours else settings_of_others(node["_target_"]),

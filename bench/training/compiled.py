@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from core.errors import RUN_FAILED, UserError
+from core.errors import RUN_FAILED, UserError, first_line
 from tasks.interface import IGNORED, Batch, Task
 
 SHAPES = 8  # of batches, each with a program of its own
@@ -49,9 +49,12 @@ def refuse_many_shapes(batches: Iterable[Batch], size: int | None = None) -> Non
     Raises:
         UserError: they have more than ``SHAPES`` shapes.
     """
-    some = islice(batches, SEEN)
-    parts = (part for batch in some for part in (batch.split(size) if size else [batch]))
-    if len({tuple(part.inputs.shape) for part in parts}) > SHAPES:
+    first_batches = islice(batches, SEEN)
+    shapes = set()
+    for batch in first_batches:
+        for part in batch.split(size) if size else [batch]:
+            shapes.add(tuple(part.inputs.shape))
+    if len(shapes) > SHAPES:
         raise _too_many_shapes()
 
 
@@ -81,11 +84,10 @@ def compiler_in_sentences(programs: int = SHAPES) -> Iterator[None]:
         raise _too_many_shapes() from None
     except torch._dynamo.exc.TorchDynamoException as error:
         cause = getattr(error, "inner_exception", error)
-        said = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
         raise UserError(
-            f"compile=true: PyTorch cannot compile this training ({said:.200}). A CPU needs a "
-            "C++ compiler for it, such as g++; no LSTM is compiled, and no loss that goes by "
-            "numbers, as RegBench's does on a CPU: leave it out there",
+            f"compile=true: PyTorch cannot compile this training ({first_line(cause):.200}). A CPU "
+            "needs a C++ compiler for it, such as g++; no LSTM is compiled, and no loss that goes "
+            "by numbers, as RegBench's does on a CPU: leave it out there",
             RUN_FAILED,
         ) from None
 
@@ -105,8 +107,8 @@ def with_padded_batches(task: Task, multiple: int) -> Task:
     def reduced(self: Task) -> tuple[Any, ...]:  # processes that share a training pickle its task
         return with_padded_batches, (task, multiple)
 
-    own = {"training_batch": training_batch, "__reduce__": reduced, "__module__": kind.__module__}
-    padding: Task = object.__new__(type(kind)(kind.__name__, (kind,), own))
+    body = {"training_batch": training_batch, "__reduce__": reduced, "__module__": kind.__module__}
+    padding: Task = object.__new__(type(kind)(kind.__name__, (kind,), body))
     padding.__dict__ = task.__dict__  # data are made once, whichever of the two makes them
     return padding
 

@@ -17,7 +17,8 @@ from torch.func import vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from core.seeding import next_python_draws, seed_python_generators
+from bench.training.seeding import next_python_draws
+from core.seeding import seed_python_generators
 
 
 class NotStackable(Exception):
@@ -91,7 +92,7 @@ class AsAlone(TorchFunctionMode):
         if generators is None:
             return draw(None)
         # A Function with a rule for vmap: inside, a draw has one shape, outside one for all models.
-        drawn: Tensor = _Drawn.apply(self.place, lambda: torch.stack([*map(draw, generators)]))
+        drawn: Tensor = _DrawForAll.apply(self.place, lambda: torch.stack([*map(draw, generators)]))
         return drawn
 
     def _integers(self, func: Any, *args: Any, **kwargs: Any) -> Tensor:
@@ -120,8 +121,8 @@ class AsAlone(TorchFunctionMode):
         size = 4 if biases else 2
         outputs, cells = [], []
         for layer in range(layers):
-            own = weights[layer * size : (layer + 1) * size]
-            hidden, cell = _lstm_layer(hidden, states[0][layer], states[1][layer], *own)
+            parameters = weights[layer * size : (layer + 1) * size]
+            hidden, cell = _lstm_layer(hidden, states[0][layer], states[1][layer], *parameters)
             outputs.append(hidden[-1])
             cells.append(cell)
         hidden = hidden.transpose(0, 1) if batch_first else hidden
@@ -152,7 +153,7 @@ def _values(tensor: Tensor) -> tuple[Tensor, int | None]:
     return unwrapped, torch._C._functorch.maybe_get_bdim(tensor)
 
 
-class _Drawn(torch.autograd.Function):
+class _DrawForAll(torch.autograd.Function):
     """(number of the model, what draws for all models) -> what is drawn, one part for each."""
 
     @staticmethod

@@ -61,10 +61,11 @@ def typical_batch(task: Task, seed: int, size: int, steps: int) -> Batch:
 
 def _length(*batches: Batch) -> float:
     """The mean over their positions of how long the batch of a position is."""
-    sizes = [batch.inputs.shape[:2] for batch in batches]
-    return sum(count * time**2 for count, time in sizes) / sum(
-        count * time for count, time in sizes
-    )
+    positions = weighted = 0
+    for batch in batches:
+        count, time = batch.inputs.shape[:2]
+        positions, weighted = positions + count * time, weighted + count * time**2
+    return weighted / positions
 
 
 def _useful(*batches: Batch) -> float:

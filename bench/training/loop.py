@@ -33,18 +33,8 @@ from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.seeding import seed_generators
-from bench.training.trainer import (
-    LightningEnvironment,
-    LightningModule,
-    SIGTERMException,
-    Trainer,
-)
-from bench.training.training import (
-    Diverged,
-    Stopped,
-    TrainingReport,
-    total_steps,
-)
+from bench.training.trainer import LightningEnvironment, LightningModule, SIGTERMException, Trainer
+from bench.training.training import Stopped, TrainingDiverged, TrainingReport, total_steps
 from core.errors import RUN_FAILED, UserError
 from core.files import read_sealed, write_sealed
 from core.processes import stops_taken
@@ -142,21 +132,21 @@ class TrainingModule(LightningModule):
         Each pass counts by its share of the targets of the whole batch, so that the sum over
         passes and processes is the mean over the batch.
         """
-        own = batch.rows(*self.ranks.share(len(batch.inputs)))
-        if not len(own.inputs):  # the last batch of an epoch may have fewer sequences than ranks
+        share = batch.rows(*self.ranks.share(len(batch.inputs)))
+        if not len(share.inputs):  # the last batch of an epoch may have fewer sequences than ranks
             for parameter in self.model.parameters():
                 # Every process takes part in every sum, also with nothing to add.
                 parameter.grad = torch.zeros_like(parameter)
-            return torch.zeros((), device=own.inputs.device)
-        size = self.settings.micro_batch_size or len(own.inputs)
+            return torch.zeros((), device=share.inputs.device)
+        size = self.settings.micro_batch_size or len(share.inputs)
         if size >= len(batch.inputs) and self.ranks.size == 1:
             loss = self.loss(self.model, batch)
             self.manual_backward(loss)
             return loss.detach()
         parts = []
-        for number, part in enumerate(own.split(size)):
+        for number, part in enumerate(share.split(size)):
             if number:
-                seed_generators(self.draw_seed(number), own.inputs.device)
+                seed_generators(self.draw_seed(number), share.inputs.device)
             loss = self.loss(self.model, part) * (part.asked / batch.asked)
             self.manual_backward(loss)
             parts.append(loss.detach())
@@ -173,8 +163,8 @@ class TrainingModule(LightningModule):
         last = self.step == self.total
         if len(self.pending) >= self.per_point or last:
             self._add_curve_point()
-        every = self.settings.validate_every
-        if last or (every is not None and self.step % every == 0):
+        interval = self.settings.validate_every
+        if last or (interval is not None and self.step % interval == 0):
             self._validate()
         stop = self.stop_asked()
         if last or self.step % self.settings.checkpoint_every == 0 or stop:
@@ -187,7 +177,7 @@ class TrainingModule(LightningModule):
         loss = float(torch.stack(self.pending).mean())
         self.pending.clear()
         if not math.isfinite(loss):
-            raise Diverged(f"the training loss was {loss} at step {self.step}", self.record)
+            raise TrainingDiverged(f"the training loss was {loss} at step {self.step}", self.record)
         self.record.loss_steps.append(self.step)
         self.record.losses.append(loss)
 
@@ -199,7 +189,9 @@ class TrainingModule(LightningModule):
             loss = self.task.validation_loss(self.model, self.device)
         self.model.train()
         if not math.isfinite(loss):
-            raise Diverged(f"the validation loss was {loss} at step {self.step}", self.record)
+            raise TrainingDiverged(
+                f"the validation loss was {loss} at step {self.step}", self.record
+            )
         self.record.validation_steps.append(self.step)
         self.record.validation_losses.append(loss)
         keep = self.settings.select == "best_validation"
@@ -262,8 +254,8 @@ def _without_neighbours(state: Any) -> Any:
     """The same tree of tensors; one that is a part of another has memory of its own, because
     ``torch.save`` writes all of it."""
     if isinstance(state, Tensor):
-        own = state.untyped_storage().nbytes() == state.numel() * state.element_size()
-        return state if own else state.clone()
+        is_whole = state.untyped_storage().nbytes() == state.numel() * state.element_size()
+        return state if is_whole else state.clone()
     if isinstance(state, dict):
         return {key: _without_neighbours(value) for key, value in state.items()}
     if isinstance(state, list):
@@ -288,7 +280,7 @@ def fit(
     ``settings.checkpoint_every`` steps and at the end.
 
     Raises:
-        Diverged: a loss is not finite.
+        TrainingDiverged: a loss is not finite.
         Stopped: SIGINT or one of STOPS came; the checkpoint is at the step reached.
         torch.OutOfMemoryError: the device has too little memory.
     """
@@ -323,8 +315,8 @@ def _follow(
 ) -> None:
     """The part of another process in a training."""
     set_numerics(settings.threads)
-    own = copy.deepcopy(model)  # what PyTorch pickles shares its memory with the leader's
-    shared = (own.to(device).train(), task, settings, seed, checkpoint)
+    replica = copy.deepcopy(model)  # what PyTorch pickles shares its memory with the leader's
+    shared = (replica.to(device).train(), task, settings, seed, checkpoint)
     _make_steps(TrainingModule(*shared, lambda done, total: None, lambda: False, ranks), device)
 
 
@@ -374,13 +366,13 @@ def trainer_of(settings: TrainingSettings, device: torch.device, steps: int) -> 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Turn Ctrl-C and what else ends a job into a question that the loop asks after each step."""
-    asked = False
+    stop_requested = False
 
     def remember(signum: int, frame: Any) -> None:
-        nonlocal asked
-        if asked and signum == signal.SIGINT:
+        nonlocal stop_requested
+        if stop_requested and signum == signal.SIGINT:
             raise Stopped  # the second Ctrl-C does not wait for the step to end
-        asked = True
+        stop_requested = True
 
     try:
         before = {s: signal.signal(s, remember) for s in (signal.SIGINT, *stops_taken())}
@@ -388,7 +380,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     try:
-        yield lambda: asked
+        yield lambda: stop_requested
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)

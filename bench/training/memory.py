@@ -33,5 +33,5 @@ def peak_memory(device: torch.device) -> Iterator[Peak]:
         (system / "clear_refs").write_text("5")
     yield result
     with suppress(OSError):
-        found = re.search(r"^VmHWM:\s*(\d+)", (system / "status").read_text(), re.MULTILINE)
-        result.peak = int(found[1]) * 1024 if found else None
+        line = re.search(r"^VmHWM:\s*(\d+)", (system / "status").read_text(), re.MULTILINE)
+        result.peak = int(line[1]) * 1024 if line else None

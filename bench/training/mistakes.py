@@ -37,13 +37,13 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bo
         )
     place = place_of(error)
     known_by = "YAML file" if is_own(node["_target_"]) else "constructor"
-    how = f"give each setting of {group} the name and the kind of value that its {known_by} has"
+    advice = f"give each setting of {group} the name and the kind of value that its {known_by} has"
     if Path(place.rpartition(",")[0]).name == CALLER:  # the call does not fit it
         if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
             taken = {*signature(load_class(node["_target_"])).parameters} - {"specification"}
-            how = f"its constructor does not take it ({nearest(unknown[1], taken)})"
-            return f"{error}: {how}; mend it where it is given, in the YAML file or by a word"
-        return f"{error}; {how}"
+            advice = f"its constructor does not take it ({nearest(unknown[1], taken)})"
+            return f"{error}: {advice}; mend it where it is given, in the YAML file or by a word"
+        return f"{error}; {advice}"
     if not has_tokens and "NoneType" in str(error) and not is_own(node["_target_"]):
         return (
             f"{error} in {place}: the task has real vectors, so that its specification has "
@@ -51,22 +51,22 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bo
             'says sequences = "tokens" and takes part in tasks of tokens'
         )
     misfit = _misfit(group, node)
-    return f"{misfit}; {how}" if misfit else f"{error} in {place}: {how}, or mend it there"
+    return f"{misfit}; {advice}" if misfit else f"{error} in {place}: {advice}, or mend it there"
 
 
 def _misfit(group: str, node: Mapping[str, Any]) -> str | None:
     """Which setting is of another kind than its class says; None where all are of theirs, or where
     it does not say."""
     try:
-        known = signature(load_class(node["_target_"]), eval_str=True).parameters
+        parameters = signature(load_class(node["_target_"]), eval_str=True).parameters
     except NameError:  # it names what is there for a type checker alone
         return None
     for key, value in node.items():
-        if key not in known or known[key].annotation is Parameter.empty:
+        if key not in parameters or parameters[key].annotation is Parameter.empty:
             continue
         with suppress(PydanticSchemaGenerationError):  # a class that pydantic does not know
             try:
-                TypeAdapter(known[key].annotation).validate_python(value)
+                TypeAdapter(parameters[key].annotation).validate_python(value)
             except ValidationError as error:
                 first = error.errors()[0]
                 wanted = first["msg"].removeprefix("Input ")

@@ -16,25 +16,27 @@ from bench.config.limits import gpu_share
 from core.errors import UserError
 
 
-class Setting(NamedTuple):
+class ProcessSetting(NamedTuple):
     """How a setting of the process is read and set."""
 
     read: Callable[[], Any]
     set: Callable[[Any], Any]
 
 
-SETTINGS: dict[str, Setting] = {
-    "default type": Setting(torch.get_default_dtype, torch.set_default_dtype),
-    "default device": Setting(torch.get_default_device, torch.set_default_device),
-    "gradients": Setting(torch.is_grad_enabled, torch.set_grad_enabled),
-    "threads": Setting(torch.get_num_threads, torch.set_num_threads),
-    "deterministic algorithms": Setting(
+SETTINGS: dict[str, ProcessSetting] = {
+    "default type": ProcessSetting(torch.get_default_dtype, torch.set_default_dtype),
+    "default device": ProcessSetting(torch.get_default_device, torch.set_default_device),
+    "gradients": ProcessSetting(torch.is_grad_enabled, torch.set_grad_enabled),
+    "threads": ProcessSetting(torch.get_num_threads, torch.set_num_threads),
+    "deterministic algorithms": ProcessSetting(
         torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
     ),
-    "precision of products": Setting(
+    "precision of products": ProcessSetting(
         torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
     ),
-    "anomaly detection": Setting(torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    "anomaly detection": ProcessSetting(
+        torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly
+    ),
 }
 # What a model is made of: once they were others, its weights are not those of its record.
 OF_WEIGHTS = {

@@ -55,29 +55,25 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim
     """
     options: dict[str, dict[str, float]] = getattr(model, "parameter_options", dict)()
     # A parameter that several modules share may be named there by any of its names.
-    by_parameter = {
-        parameter: options[name]
-        for name, parameter in model.named_parameters(remove_duplicate=False)
-        if name in options
-    }
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    by_parameter = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name in options:
+            by_parameter[parameter] = options[name]
+    groups: dict[tuple[float, float], dict[str, Any]] = {}
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue
-        own = by_parameter.get(parameter, {})
+        rules = by_parameter.get(parameter, {})
         # Matrices decay, while biases, gains and scalars of heads do not, as in nanoGPT; "all" is
         # RegBench's rule.
         decays = settings.weight_decay_on == "all" or parameter.ndim >= 2
-        decay = own.get("weight_decay", settings.weight_decay if decays else 0.0)
-        groups.setdefault((decay, own.get("maximum_lr", math.inf)), []).append(parameter)
-    parts: list[dict[str, Any]] = [
-        {"params": parameters, "weight_decay": decay, "maximum_lr": cap}
-        for (decay, cap), parameters in groups.items()
-    ]
+        decay = rules.get("weight_decay", settings.weight_decay if decays else 0.0)
+        cap = rules.get("maximum_lr", math.inf)
+        group = {"params": [], "weight_decay": decay, "maximum_lr": cap}
+        groups.setdefault((decay, cap), group)["params"].append(parameter)
     on_gpu = any(p.is_cuda for p in model.parameters())
-    return torch.optim.AdamW(
-        parts, lr=settings.lr, betas=settings.betas, eps=1e-8, fused=True if on_gpu else None
-    )
+    rates: dict[str, Any] = {"lr": settings.lr, "betas": settings.betas, "eps": 1e-8}
+    return torch.optim.AdamW([*groups.values()], **rates, fused=True if on_gpu else None)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -24,13 +24,7 @@ import torch
 from torch import Tensor, distributed
 
 from core.errors import RUN_FAILED, UserError
-from core.processes import (
-    STOPS,
-    describe_end,
-    end_with_parent,
-    start_with_blocked,
-    stops_taken,
-)
+from core.processes import STOPS, describe_end, end_with_parent, start_with_blocked, stops_taken
 
 LOCAL = "127.0.0.1"  # no other machine reaches what listens there
 SECONDS_BETWEEN_LOOKS = 0.05
@@ -76,12 +70,10 @@ def leading(
         port = meeting.getsockname()[1]
         store = _store(port, size, master_listen_fd=meeting.detach())
     context = multiprocessing.get_context("spawn")
-    others = [
-        context.Process(
-            target=_follow, args=(port, Ranks(rank, size), device.type, follow, arguments)
-        )
-        for rank in range(1, size)
-    ]
+    others = []
+    for rank in range(1, size):
+        of_follower = (port, Ranks(rank, size), device.type, follow, arguments)
+        others.append(context.Process(target=_follow, args=of_follower))
     try:
         for process in others:
             # Signals from the terminal are for the leader, which ends them when it has saved.

@@ -3,9 +3,11 @@ of Python's ``random``. All of them are seeded together, as functions of one see
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from core.seeding import kept_python_generators, seed_python_generators
@@ -33,3 +35,16 @@ def kept_random_state(device: torch.device) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     with kept_python_generators(), torch.random.fork_rng(devices=devices):
         yield
+
+
+def next_python_draws() -> tuple[float, float]:
+    """The next number of each of the two generators: after a seed always the same, unless somebody
+    has drawn in between."""
+    return random.random(), float(np.random.random_sample())  # noqa: NPY002
+
+
+def state_of_python_generators() -> tuple[object, ...]:
+    """Equal for two moments between which nobody has drawn from ``random`` or NumPy's generator."""
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    words, position = state["state"]["key"].tobytes(), state["state"]["pos"]
+    return random.getstate(), words, position, state["has_gauss"], state["gauss"]

@@ -35,7 +35,7 @@ from bench.training.optimisation import set_learning_rate
 from bench.training.parallel import Ranks
 from bench.training.seeding import seed_generators
 from bench.training.trainer import LightningModule, SIGTERMException
-from bench.training.training import Diverged, Stopped
+from bench.training.training import Stopped, TrainingDiverged
 from core.progress import Report, silent
 from tasks.interface import Batch, Task
 
@@ -61,7 +61,7 @@ def fit_together(
     device: torch.device,
     description: str = "training",
     report: Report = silent,
-) -> dict[int, Diverged]:
+) -> dict[int, TrainingDiverged]:
     """Go on with trainings from their checkpoints, as far as they can be computed as one.
 
     Args:
@@ -75,18 +75,14 @@ def fit_together(
     Raises:
         Stopped: SIGINT or one of STOPS came; the checkpoints are at the step reached.
     """
-    failures: dict[int, Diverged] = {}
+    failures: dict[int, TrainingDiverged] = {}
     with stop_on_signal() as stop_asked:
-        modules = [
-            TrainingModule(
-                member.model.to(device).train(),
-                *(member.task, member.settings, member.seed, member.checkpoint),
-                lambda done, total: None,
-                stop_asked,
-                Ranks(),
-            ).to(device)
-            for member in members
-        ]
+        modules = []
+        for member in members:
+            model = member.model.to(device).train()
+            of_member = (member.task, member.settings, member.seed, member.checkpoint)
+            of_stack = (lambda done, total: None, stop_asked, Ranks())
+            modules.append(TrainingModule(model, *of_member, *of_stack).to(device))
         reached = defaultdict(list)
         for place, module in enumerate(modules):
             reached[module.step].append(place)
@@ -94,7 +90,7 @@ def fit_together(
             if len(places) > 1 and step < modules[places[0]].total:
                 with suppress(NotStackable):
                     going = {place: modules[place] for place in places}
-                    together = _Stack(going, partial(report, description))
+                    together = _StackModule(going, partial(report, description))
                     failures |= together.make_steps(device)
     return failures
 
@@ -108,11 +104,11 @@ class _Batches(IterableDataset[tuple[Batch, ...]]):
     def __iter__(self) -> Iterator[tuple[Batch, ...]]:
         size = self.members[0].settings.batch_size
         for step in range(self.members[0].step, self.members[0].total):
-            made: dict[tuple[int, int], Batch] = {}
+            drawn: dict[tuple[int, int], Batch] = {}
             for m in self.members:
-                if (id(m.task), m.seed) not in made:
-                    made[id(m.task), m.seed] = m.task.training_batch(m.seed, step, size)
-            yield tuple(made[id(m.task), m.seed] for m in self.members)
+                if (id(m.task), m.seed) not in drawn:
+                    drawn[id(m.task), m.seed] = m.task.training_batch(m.seed, step, size)
+            yield tuple(drawn[id(m.task), m.seed] for m in self.members)
 
 
 class _Loss(nn.Module):
@@ -131,7 +127,7 @@ class _StackedAdamW(torch.optim.Optimizer):
     """AdamW for all members at once, by PyTorch's formulas; each has the rates and decays of its
     own optimiser, whose state it leaves there."""
 
-    def __init__(self, stack: _Stack) -> None:
+    def __init__(self, stack: _StackModule) -> None:
         super().__init__(list(stack.parameters_of_all.values()), {})
         self.stack = stack
 
@@ -150,12 +146,12 @@ class _StackedAdamW(torch.optim.Optimizer):
             beta1, beta2 = groups[0]["betas"]
             if key not in factors:
                 correction = 1 - beta1**step
-                kept = [1 - group["lr"] * group["weight_decay"] for group in groups]
+                decays = [1 - group["lr"] * group["weight_decay"] for group in groups]
                 sizes = [-group["lr"] / correction for group in groups]
-                factors[key] = parameter.new_tensor(kept), parameter.new_tensor(sizes)
-            own = [-1, *[1] * (parameter.ndim - 1)]
+                factors[key] = parameter.new_tensor(decays), parameter.new_tensor(sizes)
+            shape = [-1, *[1] * (parameter.ndim - 1)]
             # (members, 1, …): one factor for each member.
-            keep, size = (factor.view(own) for factor in factors[key])
+            keep, size = (factor.view(shape) for factor in factors[key])
             gradient, (first, second) = parameter.grad, stack.moments[name]
             assert gradient is not None
             parameter.mul_(keep)
@@ -166,7 +162,7 @@ class _StackedAdamW(torch.optim.Optimizer):
             parameter.add_((first / root).mul_(size))
 
 
-class _Stack(LightningModule):
+class _StackModule(LightningModule):
     """Glue between several trainings and one of Lightning's loops.
 
     The tensors of the models and of their optimisers are parts of stacked ones, so that what a
@@ -177,7 +173,7 @@ class _Stack(LightningModule):
         super().__init__()
         self.automatic_optimization = False
         self.members, self.report_progress = members, report
-        self.failures: dict[int, Diverged] = {}
+        self.failures: dict[int, TrainingDiverged] = {}
         self.begun, self.begun_at = list(members), self.going[0].step
         self.checked = False
         self._bind()
@@ -202,22 +198,22 @@ class _Stack(LightningModule):
         self.parameters_of_all: dict[str, Tensor] = {}
         self.moments: dict[str, tuple[Tensor, Tensor]] = {}
         self.groups: dict[str, list[dict[str, Any]]] = {}
-        group_of = [
-            {id(p): group for group in m.optimizer.param_groups for p in group["params"]}
-            for m in going
-        ]
+        group_of: dict[nn.Parameter, dict[str, Any]] = {}  # tensors are hashed by identity
+        for module in going:
+            for group in module.optimizer.param_groups:
+                group_of |= dict.fromkeys(group["params"], group)
         self.steps = torch.full((len(going),), float(going[0].step))
         for name, parameter in models[0].items():
-            own = [model[name] for model in models]
-            stacked = torch.stack([p.detach() for p in own])
-            for p, part in zip(own, stacked.unbind(0), strict=True):
+            of_members = [model[name] for model in models]
+            stacked = torch.stack([p.detach() for p in of_members])
+            for p, part in zip(of_members, stacked.unbind(0), strict=True):
                 # The member's own tensor is a part of the stack from here on.
                 p.data = part
             self.parameters_of_all[name] = stacked.requires_grad_(parameter.requires_grad)
             if not parameter.requires_grad:
                 continue
-            self.groups[name] = [of[id(p)] for of, p in zip(group_of, own, strict=True)]
-            self.moments[name] = self._moments(own)
+            self.groups[name] = [group_of[p] for p in of_members]
+            self.moments[name] = self._moments(of_members)
         buffers = [dict(m.model.named_buffers()) for m in going]
         for name, value in buffers[0].items():
             if not all(torch.equal(value, other[name]) for other in buffers[1:]):
@@ -229,24 +225,24 @@ class _Stack(LightningModule):
             module.sharing = len(going)
             module.record.together = max(module.record.together, len(going))
 
-    def _moments(self, own: Sequence[nn.Parameter]) -> tuple[Tensor, Tensor]:
+    def _moments(self, of_members: Sequence[nn.Parameter]) -> tuple[Tensor, Tensor]:
         """Both moments of one parameter of all members, which their optimisers then share."""
-        states = [m.optimizer.state[p] for m, p in zip(self.going, own, strict=True)]
-        found = []
+        states = [m.optimizer.state[p] for m, p in zip(self.going, of_members, strict=True)]
+        moments = []
         for name in ("exp_avg", "exp_avg_sq"):
-            zero = torch.zeros_like(own[0], requires_grad=False)
+            zero = torch.zeros_like(of_members[0], requires_grad=False)
             stacked = torch.stack([state.get(name, zero) for state in states])
             for state, part in zip(states, stacked.unbind(0), strict=True):
                 state[name] = part
-            found.append(stacked)
+            moments.append(stacked)
         for state, step in zip(states, self.steps.unbind(0), strict=True):
             state["step"] = step
-        return found[0], found[1]
+        return moments[0], moments[1]
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return self.optimizer
 
-    def make_steps(self, device: torch.device) -> dict[int, Diverged]:
+    def make_steps(self, device: torch.device) -> dict[int, TrainingDiverged]:
         """Go on to the last step, or to the first that cannot be made together."""
         first = self.going[0]
         trainer = trainer_of(first.settings, device, first.total - first.step)
@@ -279,14 +275,14 @@ class _Stack(LightningModule):
             # What a buffer does in the first step it does in all.
             with nullcontext() if self.checked else unchanged_buffers(self.going[0].model):
                 losses = self._losses(batches)
-            found = torch.autograd.grad(
+            stacked = torch.autograd.grad(
                 losses.sum(), [self.parameters_of_all[name] for name in names], allow_unused=True
             )
         except RuntimeError as error:  # torch's words for what vmap cannot do, among others
             raise NotStackable(str(error)) from error
-        if any(gradient is None for gradient in found):
+        if any(gradient is None for gradient in stacked):
             raise NotStackable("a parameter has no gradient")
-        gradients = dict(zip(names, found, strict=True))
+        gradients = dict(zip(names, stacked, strict=True))
         if not self.checked:
             self._compare(batches, losses.detach(), gradients)
         self._clip(gradients)
@@ -301,10 +297,6 @@ class _Stack(LightningModule):
     def _places(self) -> list[int]:
         """The batches were made for all members with which the loop began."""
         return [place for place, key in enumerate(self.begun) if key in self.members]
-
-    def _generators(self) -> list[torch.Generator]:
-        device = self.places.device
-        return [torch.Generator(device).manual_seed(m.draw_seed()) for m in self.going]
 
     def _losses(self, batches: tuple[Batch, ...]) -> Tensor:
         """(members,)"""
@@ -323,7 +315,8 @@ class _Stack(LightningModule):
 
             return vmap(on_one_batch, randomness="same")(self.parameters_of_all, self.places)
         stacked = _stacked(batches)
-        generators = self._generators()
+        device = self.places.device
+        generators = [torch.Generator(device).manual_seed(m.draw_seed()) for m in self.going]
 
         def on_own_batch(of_one: dict[str, Tensor], place: Tensor, parts: Any) -> Tensor:
             batch = Batch(parts[0], parts[1], batches[0].tokens, parts[2])
@@ -340,13 +333,12 @@ class _Stack(LightningModule):
         for place, (module, batch) in enumerate(zip(self.going, batches, strict=True)):
             seed_generators(module.draw_seed(), self.device)
             loss = module.task.training_loss(module.model, batch)
-            own = dict(module.model.named_parameters())
-            alone = torch.autograd.grad(loss, [own[name] for name in gradients])
-            apart = sum(
-                float((g[place] - a).square().sum())
-                for g, a in zip(gradients.values(), alone, strict=True)
-            )
-            length = sum(float(a.square().sum()) for a in alone)
+            parameters = dict(module.model.named_parameters())
+            alone = torch.autograd.grad(loss, [parameters[name] for name in gradients])
+            apart = length = 0.0
+            for stacked, gradient in zip(gradients.values(), alone, strict=True):
+                apart += float((stacked[place] - gradient).square().sum())
+                length += float(gradient.square().sum())
             tolerance = TOLERANCES.get(alone[0].dtype, TOLERANCE_IN_HALF_PRECISION)
             if module.settings.precision != "float32":
                 tolerance = TOLERANCE_IN_HALF_PRECISION
@@ -371,7 +363,7 @@ class _Stack(LightningModule):
         for place, (key, module) in zip(places, list(self.members.items()), strict=True):
             try:
                 module.on_train_batch_end(None, batches[place], batch_idx)
-            except Diverged as error:
+            except TrainingDiverged as error:
                 module.count_seconds()
                 self.failures[key] = error
             except Stopped:
@@ -393,5 +385,5 @@ def _stacked(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, dict[str, Tensor
     if len(shapes) > 1:
         raise NotStackable("their batches have different shapes")
     extras = {name: torch.stack([b.extras[name] for b in batches]) for name in batches[0].extras}
-    inputs, targets = (torch.stack([getattr(b, n) for b in batches]) for n in ("inputs", "targets"))
-    return inputs, targets, extras
+    inputs = torch.stack([b.inputs for b in batches])
+    return inputs, torch.stack([b.targets for b in batches]), extras

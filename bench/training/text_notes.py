@@ -19,23 +19,10 @@ from numpy.typing import NDArray
 
 from core.escaping import terminal
 from core.files import open_regular, write_atomically
-from core.progress import Report
-from tasks.interface import Task
-from tasks.measurement import Measurement
 from tasks.text.corpora import STORY_SPLITS, Corpus
 from tasks.text.stream import TokenStream
 
 _printed: set[str] = set()
-
-
-def prepare_with_notes(task: Task | Measurement, report: Report) -> None:
-    """Make what a task keeps on disk, and print what is notable of its text.
-
-    Raises:
-        TextError: its text cannot be used; or what else the task raises.
-    """
-    task.prepare(report)
-    print_notes_on_text(task)
 
 
 def print_notes_on_text(task: Any) -> None:
@@ -67,8 +54,8 @@ def shared_documents(train: TokenStream, held_out: TokenStream) -> int:
 
     It is counted once for two streams: the number is kept beside them.
     """
-    both = f"{train.manifest.tokens_sha256} {held_out.manifest.tokens_sha256}"
-    name = hashlib.sha256(both.encode()).hexdigest()[:16]
+    contents = f"{train.manifest.tokens_sha256} {held_out.manifest.tokens_sha256}"
+    name = hashlib.sha256(contents.encode()).hexdigest()[:16]
     path = train.folder.parent / f"shared-documents-{name}.json"
     # A file of a hundred characters at most: whatever else lies there is no count.
     with suppress(OSError, ValueError), open_regular(path) as file:

@@ -40,15 +40,15 @@ def hidden(*packages: str) -> Iterator[None]:
     Afterwards they can be imported as ever. Who has found one absent inside may remember that: in
     a process that trains, torchmetrics has no BERTScore and no plots.
     """
-    own = [name for name in packages if name not in sys.modules]
-    finder = _Hidden(own)
-    sys.modules.update(dict.fromkeys(own))  # type: ignore[arg-type]  # None: an import fails
+    to_hide = [name for name in packages if name not in sys.modules]
+    finder = _Hidden(to_hide)
+    sys.modules.update(dict.fromkeys(to_hide))  # type: ignore[arg-type]  # None: an import fails
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in own:
+        for name in to_hide:
             del sys.modules[name]
 
 

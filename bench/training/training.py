@@ -10,7 +10,7 @@ from tasks import measurement
 from tasks.interface import Task
 
 
-class Diverged(measurement.Diverged):
+class TrainingDiverged(measurement.Diverged):
     """A loss is no longer a number; ``report`` says how far the training had come."""
 
     def __init__(self, cause: str, report: TrainingReport) -> None:

@@ -58,7 +58,10 @@ def sample(
             "sampling needs temperature > 0, 0 < top_p <= 1 and count >= 1, got "
             f"temperature={temperature}, top_p={top_p} and count={count}"
         )
-    draws = torch.stack([_uniform(seed, index, new_tokens) for index in range(count)])
+    draws = torch.empty(count, new_tokens, dtype=torch.float64)  # uniform in [0, 1)
+    for index in range(count):
+        generator = torch.Generator().manual_seed(derive_seed(seed, "sample", index))
+        draws[index] = torch.rand(new_tokens, generator=generator, dtype=torch.float64)
     tokens: list[list[int]] = [[] for _ in range(count)]
     totals = [0.0] * count
     going = list(range(count))
@@ -73,11 +76,11 @@ def sample(
             for index, token, value in zip(going, drawn.tolist(), chosen.tolist(), strict=True):
                 tokens[index].append(token)
                 totals[index] += value
-            kept = [row for row, index in enumerate(going) if tokens[index][-1] != end]
-            if not kept or number == new_tokens - 1:
+            rows = [row for row, index in enumerate(going) if tokens[index][-1] != end]
+            if not rows or number == new_tokens - 1:
                 break
-            logits, state = cast(Any, model).step(drawn[kept], select_rows(state, kept, len(going)))
-            going = [going[row] for row in kept]
+            logits, state = cast(Any, model).step(drawn[rows], select_rows(state, rows, len(going)))
+            going = [going[row] for row in rows]
     return [Continuation(*pair) for pair in zip(tokens, totals, strict=True)]
 
 
@@ -92,9 +95,3 @@ def _draw(logits: Tensor, top_p: float, uniform: Tensor) -> Tensor:
     target = uniform[:, None] * sums.gather(1, last)
     place = torch.searchsorted(sums, target, right=True)
     return tokens.gather(1, torch.minimum(place, last)).squeeze(1)
-
-
-def _uniform(seed: int, index: int, number: int) -> Tensor:
-    """The random numbers of sequence ``index``, float64 (number,) in [0, 1)."""
-    generator = torch.Generator().manual_seed(derive_seed(seed, "sample", index))
-    return torch.rand(number, generator=generator, dtype=torch.float64)

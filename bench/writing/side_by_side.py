@@ -7,60 +7,28 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from rich.table import Table
 
 from bench.config.files import group_file
 from bench.config.groups import choices
-from bench.config.settings import Place
-from bench.writing.continuations import GenerationSettings, WordSettings, continue_text
+from bench.runs.saved import SavedRun, find_record, load_run
+from bench.writing.continuations import continue_text
+from bench.writing.requests import GenerationSettings, PromptSettings
 from core.errors import UserError
 from core.escaping import markdown, markdown_code, markdown_lines
 from core.files import ROOT, write_atomically
 from core.progress import Report
 from core.reading import Kind
-
-if TYPE_CHECKING:
-    from bench.runs.saved import SavedRun
+from core.screen import console
 
 OFFERED = "prompts.yaml"  # in the folder of a task
 HOW = "prompts=FILE names a text file with a prompt in each line, or a YAML file of quoted prompts"
 PROMPTS: Kind[Any] = Kind("file of prompts", Any, HOW)
 
 
-class PromptSettings(WordSettings):
-    """The words of ``bench.prompts``."""
-
-    usage = "bench.prompts runs=[ID,ID,...]"
-    example = "for example runs=[ID,ID]"
-
-    runs: tuple[str, ...]
-    prompts: Place | None = None
-    beam: int = Field(default=2, ge=1)
-    new_tokens: int = Field(default=40, ge=1)
-    output: Place | None = None
-
-    @field_validator("runs", mode="before")
-    @classmethod
-    def _names(cls, value: str) -> list[str]:
-        """ "[a,b]" and "a,b" are two names."""
-        listed = value.strip().removeprefix("[").removesuffix("]")
-        names = [name.strip() for name in listed.split(",")]
-        if not all(names):
-            raise ValueError("give run ids with commas between them, as in runs=[ID,ID]")
-        return names
-
-    @model_validator(mode="after")
-    def _writes_markdown(self) -> Self:
-        if self.output is not None and self.output.suffix != ".md":
-            raise ValueError(
-                f"output={self.output} is written in Markdown: name a file that ends .md"
-            )
-        return self
-
-
-class Prompt(NamedTuple):
+class ListedPrompt(NamedTuple):
     """A prompt, and the name of the list that it comes from ("" if that has none)."""
 
     text: str
@@ -68,7 +36,7 @@ class Prompt(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SideBySide:
     """Continuations of prompts by runs.
 
     Attributes:
@@ -77,7 +45,7 @@ class Comparison:
     """
 
     title: str
-    prompts: list[Prompt]
+    prompts: list[ListedPrompt]
     runs: list[tuple[str, str]]
     texts: list[list[str]]
 
@@ -106,14 +74,12 @@ class Comparison:
         return path
 
 
-def compare(settings: PromptSettings, report: Report) -> Comparison:
+def compare(settings: PromptSettings, report: Report) -> SideBySide:
     """Every run's continuation of every prompt.
 
     Raises:
         UserError: a run or the file of prompts cannot be used; nothing was generated then.
     """
-    from bench.runs.saved import find_record, load_run
-
     tasks = [find_record(run, settings.store)[0].task for run in settings.runs]
     prompts = read_prompts(settings.prompts or offered_prompts(tasks[0]))
     place = (settings.device, settings.locations, report, settings.trust)
@@ -132,7 +98,7 @@ def compare(settings: PromptSettings, report: Report) -> Comparison:
     )
     records = [run.record for run in saved]
     runs = [(f"{r.label}, {r.preset}, seed {r.seed}", r.run_id) for r in records]
-    return Comparison(title, prompts, runs, texts)
+    return SideBySide(title, prompts, runs, texts)
 
 
 def _continuation(saved: SavedRun, settings: PromptSettings, text: str) -> str:
@@ -145,16 +111,12 @@ def _continuation(saved: SavedRun, settings: PromptSettings, text: str) -> str:
             return f"(no place: the prompt has {used} tokens, the model {limit} positions)"
     run = saved.record.run_id
     request = GenerationSettings(run=run, prompt=text, beam=settings.beam, new_tokens=room)
-    [found, *_] = continue_text(saved, request)
-    return found.text if found.text.strip() else "(the text ends)"
+    [continuation, *_] = continue_text(saved, request)
+    return continuation.text if continuation.text.strip() else "(the text ends)"
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: SideBySide) -> None:
     """The table on the console."""
-    from rich.table import Table
-
-    from core.screen import console
-
     table = Table(title=comparison.title, title_justify="left", show_lines=True)
     table.add_column("prompt", ratio=1)
     for label, run in comparison.runs:
@@ -179,7 +141,7 @@ def offered_prompts(task: str) -> Path:
     raise UserError(f"no task offers prompts for models of {task}: give a file by prompts=FILE")
 
 
-def read_prompts(path: Path) -> list[Prompt]:
+def read_prompts(path: Path) -> list[ListedPrompt]:
     """The prompts of a text or YAML file, in order.
 
     Raises:
@@ -194,11 +156,10 @@ def read_prompts(path: Path) -> list[Prompt]:
             raise PROMPTS.refused(path, "is not text in UTF-8") from None
         tree = [line for line in lines if line.strip()]
     groups = tree if isinstance(tree, dict) else {"": tree or []}
-    prompts = [
-        Prompt(_text(entry, path), str(group))
-        for group, entries in groups.items()
-        for entry in (entries if isinstance(entries, list) else [entries])
-    ]
+    prompts = []
+    for group, entries in groups.items():
+        for entry in entries if isinstance(entries, list) else [entries]:
+            prompts.append(ListedPrompt(_text(entry, path), str(group)))
     if not prompts:
         raise UserError(f"{path} holds no prompts: write one a line")
     return prompts

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from core.errors import first_line
+
 
 class WholeText(nn.Module):
     """The steps of a model that has none: its state is the text so far, (batch, time) tokens."""
@@ -23,7 +25,7 @@ class WholeText(nn.Module):
         try:
             outputs: Tensor = self.model(inputs)
         except (IndexError, RuntimeError, ValueError, AssertionError) as error:
-            cause = next(iter(str(error).splitlines()), "") or type(error).__name__
+            cause = first_line(error)
             raise ValueError(
                 f"the model stops at a text of {inputs.shape[1]} tokens ({cause}): give a shorter "
                 "prompt, or a smaller new_tokens"

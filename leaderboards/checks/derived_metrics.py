@@ -8,7 +8,9 @@ near the metric must lie to what is taken::
 
 ``only_with`` limits an entry to some settings of the task, ``only_of`` to some predictors. Of a
 curve, ``at`` takes the point of one x, a number or the value of a setting, and ``over`` those
-between two x, ``[low, high]`` or the setting that holds both. A metric may have a list of entries:
+between two x, ``[low, high]`` or the setting that holds both. Items may count
+unequally in a metric, such as by their lengths, which no record holds: ``weights`` is the
+coefficient of variation of these weights. A metric may have a list of entries:
 all hold of whatever was trained or measured, and of a predictor those whose numbers it has, at
 least one.
 
@@ -35,10 +37,19 @@ from typing import Any
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from leaderboards.checks.naming import card_of
-from leaderboards.checks.points import EXACT, TAKES, Points, apart, contradicted, inside, points_of
+from leaderboards.checks.points import (
+    EXACT,
+    TAKES,
+    Expected,
+    Points,
+    apart,
+    contradicted,
+    inside,
+    points_of,
+    weighted_unequally,
+)
 
 SECTIONS = ("per_sequence", "curves", "arrays", "metrics")
-MANY_ITEMS = 100
 ITEM = re.compile(r"\{(\w+)\[(-?\d+)\]\}")  # of a list of the settings, in a place
 EVERYWHERE = (-math.inf, math.inf)
 NOWHERE = (math.nan, math.nan)
@@ -55,6 +66,7 @@ class Follows:
         only_with: setting of the task -> the values with which this holds.
         only_of: labels of the predictors of which this holds; none are all records.
         at, over: as the card has them; "" is all of a curve.
+        weights: how unequally items count, as their coefficient of variation; 0: all alike.
         span: the x of a curve between which its points count, once these are known.
     """
 
@@ -66,6 +78,7 @@ class Follows:
     only_of: tuple[str, ...] = ()
     at: str | float = ""
     over: str | tuple[float, float] = ""
+    weights: float = 0.0
     span: tuple[float, float] = EVERYWHERE
 
     def of(self, record: RunRecord) -> Iterator[Follows]:
@@ -149,22 +162,22 @@ class Follows:
         return f"it has no {place}, by which its {self.metric} is checked"
 
     def contradicted(self, record: RunRecord) -> str | None:
-        """How a record says otherwise, where it says anything. What has not learned is right in few
-        sequences, by chance: the weights of these do not even out."""
+        """How a record says otherwise, where it says anything."""
         value, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
         if not lists:
             return None
-        expected, count = min(
-            ((TAKES[self.take](points), len(points)) for points in lists),
-            key=lambda candidate: apart(value, candidate[0]),
-        )
-        slack = max(1.0, MANY_ITEMS / count) ** 0.5  # of which unequal weights even out less
-        if record.role == "control":  # has learned nothing
-            slack *= 2
+        expected = min(map(self._expected, lists), key=lambda candidate: apart(value, candidate))
         low, high = self.span
         where = f" at {low:g}" if low == high else f" from {low:g} to {high:g}"
         by = f"the {self.take} of {self.place}{'' if self.span == EVERYWHERE else where}"
-        return contradicted(self.metric, value, expected, by, self.within * slack)
+        if self.weights:
+            by += ", whatever its items weigh,"
+        return contradicted(self.metric, value, expected, by, self.within)
+
+    def _expected(self, points: Points) -> Expected:
+        return (
+            weighted_unequally(points, self.weights) if self.weights else TAKES[self.take](points)
+        )
 
 
 def derives(record: RunRecord, metric: str) -> bool:
@@ -255,6 +268,7 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
     left = dict(entry) if isinstance(entry, Mapping) else {}
     only_with, within = left.pop("only_with", {}), left.pop("within", None)
     only_of, at, over = left.pop("only_of", []), left.pop("at", ""), left.pop("over", "")
+    weights = left.pop("weights", 0.0)
     (take, place), *more = left.items() or [("", "")]
     section, _, name = str(place).partition(".")
     lists = isinstance(only_with, Mapping) and all(
@@ -263,10 +277,11 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
     if isinstance(over, list) and len(over) == 2 and all(map(_is_number, over)):
         over = (over[0], over[1])
     spans = isinstance(over, str | tuple) and (isinstance(at, str) or _is_number(at))
-    sound = _is_number(within) and lists and spans and name and not more
+    weighs = _is_number(weights) and weights >= 0 and (take == "mean" or not weights)
+    sound = _is_number(within) and lists and spans and weighs and name and not more
     if take in TAKES and section in SECTIONS and sound and (at != "*" or "*" in metric):
         taken = metric, take, str(place), float(within)
-        return Follows(*taken, only_with, tuple(only_of), at, over)
+        return Follows(*taken, only_with, tuple(only_of), at, over, float(weights))
     raise UserError(
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from statistics import linear_regression
+from itertools import accumulate, pairwise
+from statistics import linear_regression, pstdev
 from typing import NamedTuple
 
 from bench.records.schema import Curve, RunRecord
@@ -61,6 +61,30 @@ def between(points: Points) -> Interval:
     return Interval(min(ys(points)), max(ys(points)))
 
 
+def beginnings(points: Points) -> Interval:
+    """Where the mean lies if all items reach a quarter of the points, and fewer and fewer the later
+    ones: that mean is one of the means of the first points, of a quarter to all of them."""
+    means = [total / count for count, total in enumerate(accumulate(ys(points)), start=1)]
+    reached = means[len(means) // 4 :]
+    return Interval(min(reached), max(reached))
+
+
+def weighted_unequally(points: Points, variation: float) -> Interval:
+    """Where the mean lies if points have weights that are not known.
+
+    It differs from the plain mean by the covariance of weights and values over the mean weight,
+    which is at most the standard deviation of the values times the coefficient of variation of
+    the weights (Cauchy and Schwarz).
+
+    Args:
+        variation: the coefficient of variation of the weights as they are drawn; that of n drawn
+            ones is taken to be at most three of its standard errors, variation / √(2n), larger.
+    """
+    values = ys(points)
+    room = variation * (1 + 3 / math.sqrt(2 * len(values))) * pstdev(values)
+    return Interval(mean_of(values) - room, mean_of(values) + room)
+
+
 def crossing(points: Points, level: float = HALF) -> float | None:
     """Where y first reaches ``level``, by straight lines; None if it never does."""
     for (left, low), (x, y) in pairwise([points[0], *points]):
@@ -84,6 +108,7 @@ TAKES: dict[str, Callable[[Points], Expected]] = {  # as cards call them
     "largest": lambda points: max(ys(points)),
     "first in units of the mean": lambda points: points[0][1] / (mean_of(ys(points)) or 1.0),
     "range": between,
+    "mean of a beginning": beginnings,
     "crossing of 0.5": crossing,
     "number of rises": lambda points: float(sum(b > a for a, b in pairwise(ys(points)))),
     "log-log slope": slope,

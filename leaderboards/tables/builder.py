@@ -28,6 +28,7 @@ from leaderboards.tables.index import Index, files_in
 from leaderboards.tables.lines import Board, ClaimLine, Row
 from leaderboards.tables.open_board import OpenBoard
 from leaderboards.tables.sources import (
+    SOURCES,
     Folder,
     Sources,
     hash_of_code,
@@ -174,6 +175,8 @@ def _build(
     if is_everybodys and not refused and not stale_now:
         tasks = hashes_by_task(index.hashes(), statuses.by_task())
         write_sources(output, Sources(board=manifest.sha256, code=hash_of_code(), tasks=tasks))
+    else:
+        (output / SOURCES).unlink(missing_ok=True)
 
 
 def build_board(

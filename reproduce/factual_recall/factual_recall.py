@@ -80,6 +80,11 @@ RUNS = (
 )
 
 
+def alone(record: RunRecord) -> bool:
+    """Whether attention was trained without any MLP: these runs have a figure of their own."""
+    return bool(setting(record, "tasks.mlp_widths") == [0])
+
+
 def variant(record: RunRecord) -> str:
     """The part of the task and its settings."""
     return repr(sorted(record.config["tasks"].items()))
@@ -351,7 +356,9 @@ EXPERIMENT = Experiment(
     SOURCE,
     CLAIMS,
     runs=RUNS,
-    records=lambda records: latest_of_task(records, TASK, variant),
+    records=lambda records: latest_of_task(
+        (record for record in records if not alone(record)), TASK, variant
+    ),
     panels=picture,
     variant=variant,
     control=UNTRAINED.by(factual_recall="tasks.steps=1 tasks.phase_steps=1"),

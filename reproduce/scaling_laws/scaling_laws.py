@@ -353,7 +353,7 @@ EXPERIMENT = Experiment(
     CLAIMS,
     runs=runs.planned,
     baselines=[Baselines("scaling_laws", [runs.MODEL])],
-    records=[runs.TABLE, runs.scheme_of],
+    records=[runs.belongs],
     panels=picture,
     variant=runs.variant,
     control=NOTHING_TRAINED,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.records.schema import read_records
+from bench.search.driver import records_of
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
-from bench.sweep import records_of
 from core.progress import silent
 
 TINY = [

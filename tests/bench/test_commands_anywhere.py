@@ -11,6 +11,7 @@ import pytest
 from bench import train
 from bench.records.schema import read_record
 from leaderboards.verification import rerun as again
+from tests import commands
 from tests.conftest import ROOT, Command
 
 MODEL = """
@@ -99,55 +100,48 @@ def test_files_where_one_stands_stand_in_for_none_of_ours(
 def test_a_class_in_a_folder_of_our_name_is_said_to_be_that(
     run_command: Command, crowded: Path
 ) -> None:
+    words = ("-m", "bench.train", *RUN, "store=own")
     for target, name in (("models.mine.Net", "models/FILE.py"), ("core.Net", "core.py")):
-        words = ("-m", "bench.train", *RUN, f"models={target}", "store=own")
-        done = run_command(*words, cwd=crowded)
+        done = commands.run(*words, f"models={target}", cwd=crowded)
         assert done.returncode == 2
         (sentence,) = done.stderr.splitlines()
         top, *_ = target.split(".")
         assert f"'{top}' is the name of a package of this project" in sentence
         assert f"name the file, models=./{name}:{target.rpartition('.')[2]}" in sentence
-    done = run_command("-m", "bench.train", *RUN, "models=modles.mine.Net", cwd=crowded)
+    done = run_command(*words, "models=modles.mine.Net", cwd=crowded)
     assert "of a package that is installed, in the working directory" in done.stderr
 
 
-def test_a_model_that_changes_the_folder_and_prints_has_its_record_where_it_belongs(
-    run_command: Command, crowded: Path, package: Path, surroundings: dict[str, str]
-) -> None:
-    words = (*RUN, "models=wandering.Wanders", "store=own", "output=answer.json")
-    done = run_command("-m", "bench.train", *words, cwd=crowded, env=surroundings)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()[-1].removeprefix("record: ")
-    (path,) = (crowded / "own" / "records").glob("*.json")
-    assert crowded / said == path
-    assert json.loads((crowded / "answer.json").read_text()) == [str(path)]
-    assert not list((package / "elsewhere").iterdir())
-
-    bench = again.Bench(crowded / "verify", "wandering")
-    record = read_record(path)
-    (counted,) = bench.count([path])
-    assert counted.cost is not None
-    assert counted.cost.parameters == record.cost.parameters
-    made = bench.run(record)
-    assert not isinstance(made, str), made
-    assert made.weights_sha256 == record.weights_sha256
-
-
-def test_a_record_at_which_the_counting_dies_stops_no_other(
+def test_a_model_that_does_as_it_likes_is_counted_and_run_again(
     run_here: Command,
-    tmp_path: Path,
+    crowded: Path,
     package: Path,
     surroundings: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """One that changes the folder and prints has its record where it belongs, and one at which the
+    counting dies stops no other."""
+    words = (*RUN, "models=wandering.Wanders", "store=own", "output=answer.json")
+    done = commands.run("-m", "bench.train", *words, cwd=crowded, env=surroundings)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()[-1].removeprefix("record: ")
+    (wanders,) = (crowded / "own" / "records").glob("*.json")
+    assert crowded / said == wanders
+    assert json.loads((crowded / "answer.json").read_text()) == [str(wanders)]
+    assert not list((package / "elsewhere").iterdir())
+
     monkeypatch.syspath_prepend(package)
-    for model in ("wandering.Base", "wandering.Dies"):
-        words = (*RUN, f"models={model}", f"store={tmp_path / 'own'}")
-        done = run_here(train.main, *words)
-        assert done.returncode == 0, done.stderr
-    base, dies = sorted((tmp_path / "own" / "records").glob("*.json"))
+    done = run_here(train.main, *RUN, "models=wandering.Dies", f"store={crowded / 'other'}")
+    assert done.returncode == 0, done.stderr
+    (dies,) = (crowded / "other" / "records").glob("*.json")
     monkeypatch.setenv("DIE", "1")
-    first, lost, last = again.Bench(tmp_path, "wandering").count([base, dies, base])
+    bench = again.Bench(crowded / "verify", "wandering")
+    first, lost, last = bench.count([wanders, dies, wanders])
+    record = read_record(wanders)
     assert first.cost == last.cost is not None
+    assert first.cost.parameters == record.cost.parameters
     assert (lost.run_id, lost.cost) == (dies.stem, None)
     assert "its counting came to no end" in lost.refused
+    made = bench.run(record)
+    assert not isinstance(made, str), made
+    assert made.weights_sha256 == record.weights_sha256

@@ -25,11 +25,11 @@ from bench.records.equivalence import (
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord
 from bench.runs.obtain import obtain, serve_or_make
-from bench.runs.proving import Made, Pair, batches
+from bench.runs.proving import RunPair, ShortRun, short_sweeps
 from bench.runs.serving import identify
 from bench.runs.wanted import BASELINES, Wanted
+from bench.search.driver import records_of
 from bench.search.plan import make_plan
-from bench.sweep import records_of
 from core.errors import UserError
 from tests.bench.records import make_record
 
@@ -152,20 +152,23 @@ def test_the_first_difference_is_told_data_before_weights_before_numbers() -> No
     old = make_record(seed=0)
     metrics = {**old.metrics, "test": {**old.metrics["test"], "loss": 0.5}}
     new = old.model_copy(update={"metrics": metrics})
-    both = Made(old, "w")
-    assert Pair(both, both, "").first_difference() is None
-    told = str(Pair(both, Made(new, "w"), "").first_difference())
+    both = ShortRun(old, "w")
+    assert RunPair(both, both, "").first_difference() is None
+    told = str(RunPair(both, ShortRun(new, "w"), "").first_difference())
     assert told.startswith("metrics/test/loss differs: ")
-    assert Pair(both, Made(new, "v"), "").first_difference() == "weights differs: w there, v here"
+    assert (
+        RunPair(both, ShortRun(new, "v"), "").first_difference()
+        == "weights differs: w there, v here"
+    )
     data = old.provenance.model_copy(update={"data": {"test": "other"}})
-    moved = Made(new.model_copy(update={"provenance": data}), "v")
-    assert str(Pair(both, moved, "").first_difference()).startswith("data/")
+    moved = ShortRun(new.model_copy(update={"provenance": data}), "v")
+    assert str(RunPair(both, moved, "").first_difference()).startswith("data/")
     lacks = {**old.config, "tasks": {"_target_": "t"}}
     has = {**old.config, "tasks": {"_target_": "t", "size": 3}}
-    less, more = (Made(old.model_copy(update={"config": c}), "w") for c in (lacks, has))
-    assert Pair(less, more, "").first_difference() is None
-    assert Pair(less, more, "").added() == {"tasks.size": 3}
-    told = str(Pair(more, less, "").first_difference())
+    less, more = (ShortRun(old.model_copy(update={"config": c}), "w") for c in (lacks, has))
+    assert RunPair(less, more, "").first_difference() is None
+    assert RunPair(less, more, "").added() == {"tasks.size": 3}
+    told = str(RunPair(more, less, "").first_difference())
     assert told.startswith("the setting tasks.size is 3 in the older code and is gone here")
 
 
@@ -182,14 +185,16 @@ def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() ->
     runs += [run("mamba", 9, layers=3), run("gpt2", 7, layers=2)]
     runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
     runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
-    found = [(b.models, b.settings["tasks.training_automata"]) for b in batches("regbench", runs)]
+    found = [
+        (b.models, b.settings["tasks.training_automata"]) for b in short_sweeps("regbench", runs)
+    ]
     assert found[:3] == [(["gpt2", "lstm"], 9), (["mamba"], 9), (["gpt2"], 7)]
     assert [size for _, size in found[3:]] == [5]
-    settings = batches("regbench", runs)[0].settings
+    settings = short_sweeps("regbench", runs)[0].settings
     assert "training.lr" not in settings
     assert (settings["training.steps"], settings["training.restarts"]) == (12, 2)
     measured = [Wanted("ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
-    assert [(b.models, b.preset, b.settings) for b in batches("capacity", measured)] == [
+    assert [(b.models, b.preset, b.settings) for b in short_sweeps("capacity", measured)] == [
         (["ridge"], "smoke", {})
     ]
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bench.records.schema import read_records
+from tests import commands
 from tests.bench.test_equivalence import TINY
 from tests.conftest import ROOT
 
@@ -31,7 +30,7 @@ for words in json.loads(sys.argv[1]):
         except SystemExit as end:
             code = end.code
     ended.append([int(code or 0), output.getvalue(), errors.getvalue()])
-json.dump(ended, sys.__stdout__)
+json.dump(ended, sys.stdout)
 """
 NEEDED = {  # of models and tasks, to run the one task
     "models": {"__init__.py", "generation.py", "specification.py", "memories"},
@@ -62,14 +61,11 @@ def scratch(tmp_path: Path) -> tuple[Path, Run]:
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it was"]):
         subprocess.run([*git, *words], check=True)
 
-    def run(*commands: list[str]) -> list[subprocess.CompletedProcess[str]]:
-        environment = {**os.environ, "PYTHONPATH": str(root)}
-        script = [sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps(commands)]
-        done = subprocess.run(
-            script, cwd=root, env=environment, capture_output=True, text=True, check=False
-        )
+    def run(*lines: list[str]) -> list[subprocess.CompletedProcess[str]]:
+        words = ("-c", ONE_AFTER_ANOTHER, json.dumps(lines))
+        done = commands.run(*words, cwd=root, env={"PYTHONPATH": str(root)})
         assert done.returncode == 0, done.stderr
-        ended = zip(commands, json.loads(done.stdout), strict=True)
+        ended = zip(lines, json.loads(done.stdout), strict=True)
         return [subprocess.CompletedProcess(words, *result) for words, result in ended]
 
     return root, run

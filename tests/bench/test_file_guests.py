@@ -13,7 +13,7 @@ import pytest
 from bench import evaluate, sweep, train
 from bench.config import source_files
 from bench.config.config import compose
-from bench.executors.outpost import Folder
+from bench.executors.outpost import WatchedFolder
 from bench.records import provenance
 from bench.records.code import code_hash, modules_behind
 from bench.records.schema import RunRecord, read_records
@@ -168,7 +168,7 @@ def test_a_node_gets_the_file_with_the_modules_beside_it(
     job = Job("trial 0", compose(words), "trial")
     luggage = RunLuggage.of_this_process("cpu", [job.configuration])
     run_id = identify(job.configuration).run_id(0)
-    node = Folder(folder.parent / "node" / "job")
+    node = WatchedFolder(folder.parent / "node" / "job")
     node.path.mkdir(parents=True)
     forget(monkeypatch)
     there = luggage.unpack(job, node.path, {})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.conftest import ROOT, Command
+from tests import commands
+from tests.conftest import ROOT
 
 # Without a docstring; a TypeError for real vectors; widths of its own, refused by a KeyError;
 # float32 inside; and a choice by a value, which vmap does not know.
@@ -42,9 +43,9 @@ class Leaks(Honest):
 CHOSEN = "takes or shape or examination or stacked or safetensors or forward_reads"
 
 
-def test_what_fails_is_the_contract(run_command: Command, tmp_path: Path) -> None:
+def test_what_fails_is_the_contract(tmp_path: Path) -> None:
     (tmp_path / "a_net.py").write_text(HONEST + LEAKS)
-    done = run_command(
+    done = commands.run(
         *("-m", "pytest", "-p", "no:cacheprovider", "-q", "-rfs"),
         str(ROOT / "tests" / "models" / "test_conformance.py"),
         *("-k", f"a_net and ({CHOSEN})"),

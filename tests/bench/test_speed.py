@@ -123,7 +123,7 @@ def test_lengths_are_tables_and_the_cost_of_a_token_against_length(tmp_path, cap
 
 
 def test_a_clock_that_sees_nothing_of_a_small_pass_ends_in_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr(passes._Model, "forward", lambda self: 0.0)
+    monkeypatch.setattr(passes._TimedModel, "forward", lambda self: 0.0)
     words = ["models=[lstm]", "width=8", "layers=1", "heads=1", "length=[2]", "vocabulary=[5]"]
     words += ["passes=[forward]", "rounds=2", "engine=false", f"output={tmp_path / 'found.json'}"]
     assert main(words) == OK

@@ -6,10 +6,7 @@ import fcntl
 import resource
 import shlex
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,12 +16,12 @@ from bench.records.store import Store
 from bench.runs.serving import identify
 from bench.search import jobs
 from bench.search.contender import Contender, ModelResult
-from bench.search.driver import SweepResult
+from bench.search.driver import SweepResult, records_of
 from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
-from bench.sweep import main, records_of
+from bench.sweep import main
 from core.errors import INTERRUPTED, OK, RUN_FAILED, UserError
 from core.progress import silent
 from leaderboards.tables.grouping import arrange
@@ -32,16 +29,14 @@ from leaderboards.tables.summaries import summary_of
 from tests.bench.conftest import SWEEP, TINY, outcome, states
 from tests.bench.processes import workers_of
 from tests.bench.records import make_record
+from tests.commands import start
 
 # Whatever disturbs a sweep, its runs end with the same bits.
 pytestmark = pytest.mark.bitwise
 
-ROOT = Path(__file__).parents[2]
 
-
-def start_driver(store, *words):
-    command = [sys.executable, "-m", "bench.sweep", *SWEEP, f"store={store}", *words]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+def start_driver(store):
+    return start("-m", "bench.sweep", *SWEEP, f"store={store}", "workers=1")
 
 
 def wait_for_second_trial(store, driver):
@@ -51,7 +46,7 @@ def wait_for_second_trial(store, driver):
         ended = list((store / "trials").glob("*.json"))
         if ended and list((store / "work").glob("*/checkpoint-0.pt")):
             return
-        assert driver.poll() is None, driver.stderr.read()
+        assert driver.poll() is None, driver.printed()
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -92,11 +87,11 @@ def test_killed_worker_costs_nothing(tmp_path, undisturbed):
 
 @pytest.mark.processes
 def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
-    driver = start_driver(tmp_path, "workers=1")
+    driver = start_driver(tmp_path)
     wait_for_second_trial(tmp_path, driver)
     workers = psutil.Process(driver.pid).children(recursive=True)
     driver.kill()
-    driver.communicate()
+    driver.wait()
     assert workers
     assert not psutil.wait_procs(workers, timeout=10)[1]
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
@@ -118,7 +113,7 @@ def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
 @pytest.mark.processes
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP])
 def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undisturbed, how):
-    driver = start_driver(tmp_path, "workers=1")
+    driver = start_driver(tmp_path)
     wait_for_second_trial(tmp_path, driver)
     workers = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(how)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.config.groups import choices
 from bench.records.schema import Curve, read_record
 from core.errors import UserError
 from leaderboards.checks import derived_metrics as following
+from leaderboards.checks import points
 from tests.leaderboards.sending import current
 
 
@@ -41,6 +43,8 @@ def test_every_card_of_the_tree_is_read() -> None:
         {"last": "curves.accuracy", "within": 0.1, "at": [4]},
         {"mean": "curves.accuracy", "within": 0.1, "over": [4]},
         {"mean": "curves.accuracy", "within": 0.1, "over": [4, "many"]},
+        {"mean": "per_sequence.accuracy", "within": 0.1, "weights": "lengths"},
+        {"last": "per_sequence.accuracy", "within": 0.1, "weights": 0.25},
     ],
     ids=str,
 )
@@ -195,3 +199,35 @@ def test_a_metric_is_the_mean_of_its_list_in_arrays(monkeypatch: pytest.MonkeyPa
     assert f"the mean of arrays.{metric} is" in str(following.agrees(changed))
     arrays = {**record.arrays, metric: [record.arrays[metric]]}
     assert following.agrees(changed.model_copy(update={"arrays": arrays})) is None
+
+
+def lengths_and_items(seed: int, slope: float) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths as RegBench draws them, and a share of each sequence that goes with its length."""
+    generator = np.random.default_rng(seed)
+    strings = generator.integers(10, 19, size=500, endpoint=True)
+    lengths = np.array([generator.integers(1, 49, size=n, endpoint=True).sum() for n in strings])
+    noise = generator.normal(scale=0.02, size=500)
+    return lengths, 0.5 + slope * (lengths / lengths.mean() - 1) + noise
+
+
+@pytest.mark.parametrize("slope", [-0.8, 0.0, 0.8])
+def test_items_that_go_with_their_length_are_no_contradiction(slope: float) -> None:
+    for seed in range(20):
+        lengths, items = lengths_and_items(seed, slope)
+        metric = float((lengths * items).sum() / lengths.sum())
+        expected = points.weighted_unequally(list(enumerate(items.tolist())), 0.25)
+        assert points.apart(metric, expected) == 0.0
+        # More than unequal lengths can give: forged.
+        assert points.apart(float(items.mean()) + 0.5 * float(items.std()), expected) > 0.0
+
+
+def test_a_metric_that_fewer_reach_the_later_it_gets_is_a_mean_of_a_beginning() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        lengths = generator.integers(30, 120, size=40)
+        values = generator.random((40, 120))
+        reached = np.arange(120) < lengths[:, None]
+        last = lengths.max()
+        curve = (values * reached).sum(0)[:last] / reached.sum(0)[:last]
+        metric = float(values[reached].mean())
+        assert points.apart(metric, points.beginnings(list(enumerate(curve.tolist())))) < 1e-12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,6 +20,7 @@ import models
 from bench.config.card_attributes import card_of_class
 from bench.config.external import load_class
 from bench.config.source_files import use_named
+from bench.config.yaml_files import read_yaml
 from bench.training.seeding import seed_generators
 from core.errors import UserError
 from models.specification import SequenceSpecification
@@ -58,9 +58,8 @@ def configuration(name: str) -> dict[str, Any]:
                 "that gives the value"
             )
         return {"_target_": name, "card": card} | defaults
-    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
-    assert isinstance(loaded, dict)
-    return {str(key): value for key, value in loaded.items()}
+    content: dict[str, Any] = read_yaml(FOLDER / f"{name}.yaml")
+    return content
 
 
 def hyperparameters(name: str) -> dict[str, Any]:
@@ -71,6 +70,7 @@ def constructor(name: str) -> Callable[..., nn.Module]:
     return load_class(configuration(name)["_target_"])
 
 
+@cache
 def one_of_each_class() -> list[str]:
     """The first YAML file of each class, for tests of the engine, to which the others are the same
     model; ``nox -s every_model`` runs them with every file."""
@@ -117,16 +117,23 @@ def small_model(name: str, kind: str, seed: int = 0) -> nn.Module:
 
 def names_with_kinds() -> list[tuple[str, str]]:
     """The first YAML file of each class with every kind of sequence, the others of a class with
-    one: a class reads tokens as it does with its other arguments. Real channels, examined in
-    float64, come first, and tokens where a model refuses them; ``nox -s every_model`` runs both."""
+    one: a class reads tokens as it does with its other arguments."""
     both = {*one_of_each_class(), *GUESTS}
-    cases: list[tuple[str, str]] = []
-    for name in NAMES:
-        kinds = list(SPECIFICATIONS)
-        if name not in both:
-            kinds = ["channels" if takes(name, "channels") else "tokens"]
-        cases += [(name, kind) for kind in kinds]
-    return cases
+    cases = ((name, SPECIFICATIONS if name in both else [one_kind(name)]) for name in NAMES)
+    return [(name, kind) for name, kinds in cases for kind in kinds]
+
+
+def names_with_one_kind(names: Iterable[str]) -> list[tuple[str, str]]:
+    """For tests of what does not depend on how a model reads its inputs."""
+    every = os.environ.get("MEMORY_BENCH_EVERY_MODEL")
+    cases = ((n, SPECIFICATIONS if every or n in GUESTS else [one_kind(n)]) for n in names)
+    return [(name, kind) for name, kinds in cases for kind in kinds]
+
+
+@cache
+def one_kind(name: str) -> str:
+    """Real channels, examined in float64, and tokens where a model refuses them."""
+    return "channels" if takes(name, "channels") else "tokens"
 
 
 def takes(name: str, kind: str) -> bool:

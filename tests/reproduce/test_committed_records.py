@@ -17,7 +17,10 @@ from reproduce.__main__ import reproductions
 from reproduce.command import main
 from reproduce.plotting.panels import Picture
 from tests.committed import committed_records
-from tests.reproduce.drawing.rendering import assert_every_number_is_in_the_dump
+from tests.reproduce.drawing.rendering import (
+    assert_every_number_is_in_the_dump,
+    draw_without_layout,
+)
 
 FIGURES = reproductions()
 DRAWN = [
@@ -43,6 +46,7 @@ def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
         return {}
 
     monkeypatch.setattr("reproduce.plotting.renderer.saved", saved)
+    monkeypatch.setattr("reproduce.plotting.renderer._settle", draw_without_layout)
     monkeypatch.setattr("reproduce.obtaining.read_records", read)
     words = [f"preset={preset}", f"records={FOLDER / 'records'}", f"store={tmp_path}"]
     assert main([name, *words], FIGURES) == OK

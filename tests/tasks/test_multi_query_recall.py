@@ -158,6 +158,7 @@ def test_one_layer_learns_the_easy_cell(
     2312.04927): attention does it, once a convolution shows it neighbours."""
     words = ["tasks=multi_query_recall", f"models={model}", "preset=laptop", "device=cpu"]
     cell = ["tasks.protocol=easy", "models.layers=1", f"training.steps={steps}"]
+    cell += ["tasks.validation_size=64", "tasks.test_size=128"]
     record = obtain(compose([*words, *cell, f"store={tmp_path}"]))
     assert record.metrics["test"]["accuracy"] >= accuracy
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
-from bench.examination.examination import Answers, Examined, examine, positions_of_a_pass
+from bench.examination.examination import Examined, RepeatedAnswers, examine, positions_of_a_pass
 from bench.examination.scored import ScoredBatch
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
@@ -163,7 +163,7 @@ def test_cuts_come_behind_the_positions_that_are_scored() -> None:
     inputs[:, 20] = question
     for seed in range(5):
         with pytest.raises(UnfitModel, match="position 21 on change its output at position 20"):
-            examine(made(AtQuestions), TOKENS, inputs, seed=seed, asked=inputs == question)
+            examine(made(AtQuestions), TOKENS, inputs, seed=seed, scored=inputs == question)
 
 
 @pytest.mark.parametrize("length", [57, 64, 160])
@@ -323,10 +323,10 @@ def test_answers_are_looked_at_while_a_task_evaluates() -> None:
 
 def test_what_an_evaluation_leaves_in_a_model_is_told() -> None:
     model = made(Dropping)
-    answers = Answers(model, tokens(), 0)
+    answers = RepeatedAnswers(model, tokens(), 0)
     model(tokens(7))
     answers.refuse_others()
     remembering = made(Keeps)
-    answers = Answers(remembering, tokens(), 0)
+    answers = RepeatedAnswers(remembering, tokens(), 0)
     with pytest.raises(UnfitModel, match=re.escape("after the evaluation the same inputs")):
         answers.refuse_others()

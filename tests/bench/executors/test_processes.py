@@ -68,7 +68,7 @@ def read_environment(job: str, report: Report) -> str | None:
 
 def hang_with_workers(folder: str) -> None:
     """What the test of a killed parent runs as a script."""
-    with Pool(sleep, [{}, {}]) as pool:
+    with Pool(sleep, [{}, {}], imported=()) as pool:
         for ticket in range(2):
             pool.submit(ticket, f"{folder}/{ticket}")
         pool.wait()

@@ -14,15 +14,15 @@ from bench.config.groups import choices
 from bench.gpu.plans import (
     AUTOMATA,
     COMMITTED_ROW,
-    Plan,
-    Row,
+    ModelRow,
+    TaskPlan,
     committed_records,
     look_up,
     planned_models,
     read_plan,
 )
 from bench.gpu.request import SweepsRequest
-from bench.gpu.sweeps import Clock, _next_group
+from bench.gpu.sweeps import SweepClock, _next_group
 from tests.conftest import ROOT
 
 # | N | model | rates tried | chosen | accuracy | …: the table of docs/measurements/h200.md.
@@ -31,7 +31,7 @@ ROW_OF_THE_PAGE = re.compile(
 )
 
 
-def plan_of(name: str, folder: Path, scale: float, models: Sequence[str] = ()) -> Plan:
+def plan_of(name: str, folder: Path, scale: float, models: Sequence[str] = ()) -> TaskPlan:
     values = {"device": "cpu", "workers": 2, "mps": False, "until": 1.0, "models": [*models]}
     places = {"store": folder, "output": folder / "output.json"}
     return read_plan(SweepsRequest(plan=name, scale=scale, **values, **places))
@@ -68,13 +68,13 @@ def test_every_planned_run_can_be_composed(tmp_path: Path, name: str, scale: flo
     assert {row.steps for row in plan.rows} == {round(steps * scale)}
 
 
-def row(sweep: int, model: str, runs_there: int = 0) -> Row:
+def row(sweep: int, model: str, runs_there: int = 0) -> ModelRow:
     conditions = {"training.steps": 100}
-    return Row(sweep, model, conditions, [1e-3, 2e-3, 4e-3], finals=3, runs_there=runs_there)
+    return ModelRow(sweep, model, conditions, [1e-3, 2e-3, 4e-3], finals=3, runs_there=runs_there)
 
 
 def test_a_forecast_is_the_work_shared_and_the_longest_training() -> None:
-    clock = Clock(time.monotonic(), gain=4.0, start=3.0, paces={"a": 0.1, "b": 0.2})
+    clock = SweepClock(time.monotonic(), gain=4.0, start=3.0, paces={"a": 0.1, "b": 0.2})
     # Three trials and three final runs, of which one is a trial: 5 trainings of 10 s, and of 20 s.
     assert row(0, "a").trainings == 5
     assert clock.forecast([row(0, "a")]) == pytest.approx(6 + 50 / 4 + 10)
@@ -86,8 +86,8 @@ def test_a_sweep_has_the_rows_that_fit_and_those_that_are_begun_first() -> None:
     paces = {"a": 1.0, "b": 1.0, "slow": 100.0}
     rows = [row(0, "a"), row(0, "slow"), row(0, "b", runs_there=4), row(1, "a"), row(0, "unknown")]
 
-    def group(seconds: float) -> list[Row]:
-        clock = Clock(time.monotonic() + seconds, gain=1.0, paces=paces)
+    def group(seconds: float) -> list[ModelRow]:
+        clock = SweepClock(time.monotonic() + seconds, gain=1.0, paces=paces)
         return _next_group(rows, clock)
 
     # b: 100 s and once its longest training; with a 500 s more.

@@ -10,7 +10,8 @@ from mlflow.tracking import MlflowClient
 
 from bench import train
 from bench.records.schema import read_record
-from tests.conftest import Command, told_by_a_process
+from tests import commands
+from tests.conftest import Command
 
 # One creation was killed between two tables, another is killed on its way; then three processes
 # track a record each, at the same moment.
@@ -64,7 +65,9 @@ def client(store: Path) -> MlflowClient:
 
 @pytest.mark.processes
 def test_a_fresh_store_takes_all_who_come_at_once(tmp_path: Path) -> None:
-    assert told_by_a_process(AT_ONCE, str(tmp_path)) == [-9, 0, 0, 0]
+    done = commands.run("-c", AT_ONCE, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [-9, 0, 0, 0]
     experiments = [e.experiment_id for e in client(tmp_path).search_experiments()]
     runs = client(tmp_path).search_runs(experiments)
     assert sorted(run.data.tags["seed"] for run in runs) == ["0", "1", "2"]

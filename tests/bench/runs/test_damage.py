@@ -22,10 +22,10 @@ from safetensors.torch import save
 from bench import train
 from bench.config.config import compose
 from bench.records.schema import read_record
-from bench.runs.making import DIVERGED, TrainingRun, _kept, _read_trained, _Unfinished
+from bench.runs.making import DIVERGED, TrainingRun, _read_summary, _Trained, _Unfinished
 from bench.runs.serving import identify
 from bench.training.storage import read_weights
-from bench.training.training import Diverged, TrainingReport
+from bench.training.training import TrainingDiverged, TrainingReport
 from core.errors import UserError
 from core.files import write_sealed
 from core.progress import silent
@@ -74,7 +74,7 @@ def test_whenever_the_power_fails_nothing_is_half_there_and_the_run_goes_on(
         kept = {path.name: path for path in root.rglob("[!.]*") if path.is_file()}
         moments[frozenset(kept)] = number
         if "trained.json" in kept:  # each file has what the next one tells of
-            sha256 = _read_trained(kept["trained.json"]).weights_sha256
+            sha256 = _read_summary(kept["trained.json"], _Trained).weights_sha256
             read_weights(kept["weights.safetensors"], sha256)
         for path in root.rglob("records/[!.]*"):
             assert read_record(path).weights_sha256 == sha256
@@ -128,7 +128,7 @@ def diverged(store: Path) -> Path:
     run = TrainingRun(identify(compose(words(store, *STEPS))), work, silent)
     work.mkdir(exist_ok=True)
     report = TrainingReport(steps=3, tokens=4096, loss_steps=[1, 2], losses=[2.25, 1875.5])
-    run._keep_diverged(Diverged("the loss was nan at step 3", report))
+    run._keep_diverged(TrainingDiverged("the loss was nan at step 3", report))
     return store
 
 
@@ -139,12 +139,14 @@ def read_stream(path: Path) -> Any:
 
 Kind = tuple[str, Callable[[Path], Any]]
 KINDS: dict[str, Kind] = {
-    "trained.json": ("work/*/trained.json", _read_trained),
+    "trained.json": ("work/*/trained.json", lambda path: _read_summary(path, _Trained)),
     "weights": (
         "work/*/weights.safetensors",
-        lambda path: read_weights(path, _read_trained(path.parent / "trained.json").weights_sha256),
+        lambda path: read_weights(
+            path, _read_summary(path.parent / "trained.json", _Trained).weights_sha256
+        ),
     ),
-    DIVERGED: (f"work/*/{DIVERGED}", lambda path: _kept(path, _Unfinished)),
+    DIVERGED: (f"work/*/{DIVERGED}", lambda path: _read_summary(path, _Unfinished)),
     "record": ("records/*.json", read_record),
     "tokens": ("tokens.bin", read_stream),
     "starts": ("starts.bin", read_stream),

@@ -10,11 +10,10 @@ import pytest
 
 from bench import evaluate, examine, train
 from bench.config.config import compose
-from bench.examine import EARLIER
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import Store
-from bench.runs.fresh import unmade
-from bench.runs.together import train_together
+from bench.runs.fresh import pending_run, train_together
+from bench.runs.reexamining import EARLIER
 from core.progress import silent
 from tests.conftest import Command
 
@@ -127,7 +126,7 @@ def test_trainings_together_are_examined_before(kind: str, trained: bool, tmp_pa
     ]
     train_together([(configuration, "trial") for configuration in runs], silent)
     assert bool([*tmp_path.glob("work/*/checkpoint-0.pt")]) == trained
-    assert all(unmade(configuration, "trial", silent) is not None for configuration in runs)
+    assert all(pending_run(configuration, "trial", silent) is not None for configuration in runs)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from bench import evaluate, train
 from bench.records.schema import RunRecord, read_record
+from tests import commands
 from tests.conftest import ROOT, Command
 
 pytestmark = [pytest.mark.processes, pytest.mark.bitwise]
@@ -28,8 +29,8 @@ TINY = [
 ]
 
 
-# A training leaves the same in a process of its own (``run_command``) as in this one, by
-# ``run_here``, which costs no start: a test takes a process where its promise is about processes.
+# A training leaves the same in a process of its own, by ``commands`` or from its very start by
+# ``run_command``, as in this one, by ``run_here``: a test takes what its promise is about.
 def words(store: Path, *more: str) -> list[str]:
     return [*TINY, f"store={store}", *more]
 
@@ -67,13 +68,13 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_kill_9_at_a_random_step_and_going_on_gives_identical_weights(
-    run_command: Command, run_here: Command, killed: Path, tmp_path: Path
+    run_here: Command, killed: Path, tmp_path: Path
 ) -> None:
     whole = run_here(train.main, *words(tmp_path / "whole", *LONG))
     assert whole.returncode == 0, whole.stderr
     store = tmp_path / "killed"
     shutil.copytree(killed, store)
-    again = run_command("-m", "bench.train", *words(store, *LONG))
+    again = commands.run("-m", "bench.train", *words(store, *LONG))
     assert again.returncode == 0, again.stderr
     assert "is damaged" not in again.stderr
     assert weights(store) == weights(tmp_path / "whole")
@@ -85,8 +86,7 @@ def test_kill_9_at_a_random_step_and_going_on_gives_identical_weights(
 
 def test_interrupt_ends_with_130_and_goes_on(tmp_path: Path) -> None:
     long = ["training.steps=2000", "training.checkpoint_every=10"]
-    command = [sys.executable, "-m", "bench.train", *words(tmp_path, *long)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = commands.start("-m", "bench.train", *words(tmp_path, *long))
     while not list(tmp_path.glob("work/*/checkpoint-0.pt")):
         assert process.poll() is None
         time.sleep(0.01)
@@ -186,7 +186,7 @@ class Mine(nn.Module):
 
 
 def test_a_model_of_another_package_and_its_failures(
-    run_command: Command, run_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "elsewhere"
     package.mkdir()
@@ -220,7 +220,7 @@ def test_a_model_of_another_package_and_its_failures(
 
     # Identity is by source: another body, another run. Started in its folder, a process finds it.
     (package / "my_package.py").write_text(FOREIGN.replace("width=8", "width=8, unused=0"))
-    assert run_command("-m", "bench.train", *settings, cwd=package).returncode == 0
+    assert commands.run("-m", "bench.train", *settings, cwd=package).returncode == 0
     assert len(list((store / "records").glob("*.json"))) == 4
 
 

@@ -141,7 +141,7 @@ def test_records_that_come_and_go_are_seen(made: RunRecord, tmp_path: Path) -> N
 def test_what_cannot_say_the_hashes_of_data(
     made: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.runs.serving._known", {})
+    monkeypatch.setattr("bench.runs.serving._data_by_settings", {})
     wrong = "0" * 64
     other_data = dict.fromkeys(made.provenance.data, wrong)
     cases = {
@@ -166,7 +166,7 @@ def test_what_cannot_say_the_hashes_of_data(
 def test_a_record_that_was_edited_is_believed_nothing(
     made: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: bool
 ) -> None:
-    monkeypatch.setattr("bench.runs.serving._known", {})
+    monkeypatch.setattr("bench.runs.serving._data_by_settings", {})
     path = stored(made, tmp_path)
     text = path.read_text()
     test = made.provenance.data["test"]

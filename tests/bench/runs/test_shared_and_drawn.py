@@ -4,8 +4,6 @@ killed, taken up again, saved and evaluated, and fails with one sentence where t
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +16,7 @@ from bench import evaluate, train
 from bench.records.schema import RunRecord, read_record
 from bench.runs.saved import load_run
 from core.errors import OK, RUN_FAILED
+from tests.commands import start
 from tests.conftest import ROOT
 
 PACKAGE = """
@@ -117,19 +116,14 @@ def test_a_tied_model_that_is_killed_goes_on_to_the_same_file(
     long = ["training.steps=150", "training.checkpoint_every=5", "training.validate_every=100"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert train.main(words(whole, TIED, *long)) == OK
-    path = os.pathsep.join((str(ROOT), str(package)))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.train", *words(killed, TIED, *long)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    environment = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(package)))}
+    process = start("-m", "bench.train", *words(killed, TIED, *long), env=environment)
     deadline = time.monotonic() + 120
     while not list(killed.glob("work/*/checkpoint-0.pt")):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     assert not (killed / "records").exists(), "killed too late to test anything"
     assert train.main(words(killed, TIED, *long)) == OK

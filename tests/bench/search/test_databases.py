@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -14,12 +15,12 @@ import pytest
 import sqlalchemy as sql
 
 from bench.records.schema import Headline, RunRecord
-from bench.search.exchange import Claim, Exchange, open_exchange, place_of
+from bench.search.exchange import Exchange, RunClaim, open_exchange, place_of
 from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
 from core.database import engine_of
 from core.errors import RUN_FAILED, USAGE, UserError
-from tests.conftest import told_by_a_process
+from tests import commands
 from tests.servers import PostgreSQL, postgresql_server
 
 pytestmark = pytest.mark.processes
@@ -52,9 +53,16 @@ print(json.dumps([driver.exitcode for driver in drivers]))
 """
 
 
+def three_drivers(address: str, folder: Path) -> list[int]:
+    done = commands.run("-c", THREE_DRIVERS, address, str(folder))
+    assert done.returncode == 0, done.stderr
+    exit_codes: list[int] = json.loads(done.stdout)
+    return exit_codes
+
+
 def test_three_drivers_share_a_fresh_sqlite_file(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/studies.db"
-    assert told_by_a_process(THREE_DRIVERS, address, str(tmp_path)) == [0, 0, 0]
+    assert three_drivers(address, tmp_path) == [0, 0, 0]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +74,7 @@ def server() -> Iterator[PostgreSQL]:
 def test_three_drivers_share_a_fresh_postgresql_database(
     tmp_path: Path, server: PostgreSQL
 ) -> None:
-    assert told_by_a_process(THREE_DRIVERS, server.address, str(tmp_path)) == [0, 0, 0]
+    assert three_drivers(server.address, tmp_path) == [0, 0, 0]
 
 
 def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
@@ -75,34 +83,34 @@ def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
     a, b = (Exchange(server.address, name, tmp_path) for name in "ab")
     run = place_of("single", "task-model-0123-s0")
     assert run == "records/task-model-0123-s0.json"
-    assert a.claim(run).state == "mine"
-    assert b.claim(run).state == "elsewhere"
-    assert a.claim(run).state == "mine"  # the next driver of the same store goes on
+    assert a.claim(run).state == "owned"
+    assert b.claim(run).state == "held"
+    assert a.claim(run).state == "owned"  # the next driver of the same store goes on
     b.release(run)  # what is not its own
-    assert b.claim(run).state == "elsewhere"
+    assert b.claim(run).state == "held"
     a.release(run)
-    assert b.claim(run).state == "mine"
+    assert b.claim(run).state == "owned"
     b.give(run, "what was found")
-    assert a.claim(run) == Claim("there", "what was found")
+    assert a.claim(run) == RunClaim("done", "what was found")
     a.take_in(tmp_path / "store")
     assert (tmp_path / "store" / run).read_text() == "what was found"
 
     final, trial = place_of("final", "other-s0"), place_of("trial", "other-s0")
-    assert b.claim(trial).state == "mine"
+    assert b.claim(trial).state == "owned"
     with b.at(["this study", "another"]):
-        assert a.claim(final, trial, "this study").state == "elsewhere"  # whoever has the weights
-        assert a.claim(place_of("final", "c"), trial, "a third").state == "mine"
-        assert b.claim(final, trial, "this study").state == "mine"
+        assert a.claim(final, trial, "this study").state == "held"  # whoever has the weights
+        assert a.claim(place_of("final", "c"), trial, "a third").state == "owned"
+        assert b.claim(final, trial, "this study").state == "owned"
         b.release(final)
         for served in (b, a):
             served.give(trial, "what b found")
-        assert a.claim(final, trial, "this study").state == "elsewhere"  # b has them still
-        assert b.claim(final, trial, "this study").state == "mine"
+        assert a.claim(final, trial, "this study").state == "held"  # b has them still
+        assert b.claim(final, trial, "this study").state == "owned"
     b.release(final)
-    assert a.claim(final, trial, "this study").state == "mine"  # b has left the plan
-    assert b.claim(final).state == "elsewhere"
+    assert a.claim(final, trial, "this study").state == "owned"  # b has left the plan
+    assert b.claim(final).state == "held"
     monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
-    assert b.claim(final).state == "mine"
+    assert b.claim(final).state == "owned"
 
 
 def test_records_of_others_are_written_nowhere_else(tmp_path: Path, server: PostgreSQL) -> None:
@@ -179,7 +187,7 @@ def test_a_study_gives_each_trial_to_one_driver_and_survives_a_restart_of_its_se
 
     monkeypatch.setattr("core.database._noted_at", [])  # of a loss in another test
     server.stop()
-    threading.Timer(2.0, server.start).start()
+    threading.Timer(1.0, server.start).start()
     for study, trial in zip((a, b), trials[:2], strict=True):
         study.tell(trial, record(0.5))
     assert a.finished() == b.finished() == 2

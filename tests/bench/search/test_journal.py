@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.search import placement
+from bench.search.driver import records_of
 from bench.search.jobs import Job, execute
 from bench.search.plan import make_plan
-from bench.sweep import records_of
 from core.progress import silent
 from tests.bench.conftest import TINY, outcome, states
 from tests.bench.damage import FLIPS, flips

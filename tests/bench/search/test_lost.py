@@ -17,8 +17,8 @@ from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
+from bench.search.driver import records_of
 from bench.search.plan import Entry, make_plan
-from bench.sweep import records_of
 from core.errors import RUN_FAILED, UserError
 from core.progress import silent
 from tests.bench.conftest import SWEEP, outcome
@@ -56,7 +56,7 @@ def drive(contenders, deadly, rates=RATES):
     trainings = Trainings(ERRORS, None, rates)
     driver._drive(contenders, Dying(deadly, trainings), silent)
     for each in contenders:
-        each.conclude(driver._is_held(each, contenders))
+        each.finish(driver._is_blocked(each, contenders))
     return trainings.made
 
 
@@ -144,7 +144,7 @@ def test_a_trial_of_a_driver_that_was_stopped_is_made_by_the_one_that_goes_on(
     tmp_path: Path,
 ) -> None:
     one, other, _ = two_drivers(tmp_path)
-    other.asked.append((other.study.ask(), other.configuration))
+    other.pending.append((other.study.ask(), other.configuration))
     other.interrupt()  # as at Ctrl-C
     made = drive([one], lambda job: False)
     assert [role for role, *_ in made] == ["trial"] * 3 + ["final"] * 3

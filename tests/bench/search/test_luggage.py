@@ -11,7 +11,7 @@ import pytest
 from bench.config.config import compose
 from bench.config.settings import RaySettings
 from bench.executors.cluster import Cluster
-from bench.executors.outpost import Folder, Keeper, packed
+from bench.executors.outpost import Keeper, WatchedFolder, packed
 from bench.records import provenance
 from bench.records.provenance import Origin
 from bench.records.schema import read_record
@@ -46,7 +46,7 @@ def luggage(monkeypatch: pytest.MonkeyPatch) -> RunLuggage:
 def test_a_run_made_on_a_node_is_the_driver_s_with_its_weights(
     tmp_path: Path, luggage: RunLuggage
 ) -> None:
-    here, node = tmp_path / "driver", Folder(tmp_path / "node")
+    here, node = tmp_path / "driver", WatchedFolder(tmp_path / "node")
     node.path.mkdir()
     job = Job("trial 0", compose([*RUN, f"store={here}"]), "trial")
     run_id = identify(job.configuration).run_id(0)

@@ -21,8 +21,8 @@ from bench.training.building import check_fits
 from bench.training.numerics import set_numerics
 from core.errors import UserError
 from core.progress import silent
+from tests import commands
 from tests.bench.search.gpu_jobs import DIES, visible_device
-from tests.conftest import Command
 
 LAPTOP = ["tasks=three_moons", "models=memory_mosaic", "preset=laptop", "device=cpu"]
 
@@ -61,7 +61,7 @@ def test_runs_are_made_by_all_cores_unless_that_would_change_them(
     assert workers_at_once(compose([*LAPTOP, *words]), at_most) == workers
 
 
-def test_a_process_that_may_use_one_core_starts_no_workers(run_command: Command) -> None:
+def test_a_process_that_may_use_one_core_starts_no_workers() -> None:
     """By the real count, which knows what the process is bound to."""
     code = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
@@ -71,7 +71,7 @@ def test_a_process_that_may_use_one_core_starts_no_workers(run_command: Command)
     )
     if not hasattr(os, "sched_setaffinity"):
         pytest.skip("this system binds no process to a core")
-    shown = run_command("-c", code)
+    shown = commands.run("-c", code)
     assert shown.stdout == "0\n", shown.stderr
 
 

@@ -11,10 +11,10 @@ import pytest
 from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord, read_record
-from bench.runs import together
+from bench.runs import fresh, together
 from bench.runs.together import most_together, shape_of, together_of
+from bench.search.driver import records_of
 from bench.search.plan import make_plan
-from bench.sweep import records_of
 from bench.training import stack
 from core.errors import UserError
 from core.progress import silent
@@ -125,12 +125,12 @@ def test_auto_counts_those_that_are_left_to_train(
     monkeypatch.setattr(stack, "fit_together", lambda members, *_: asked.append(len(members)) or {})
     words = ("models=lstm", "sweep.stack=auto", "device=cpu", f"store={tmp_path}")
     runs = [(configured(*words, f"seed={seed}"), "trial") for seed in range(3)]
-    together.train_together(runs, silent)
-    real = together.unmade
+    fresh.train_together(runs, silent)
+    real = fresh.pending_run
 
     def without_the_first(configuration: Configuration, *rest: Any) -> Any:
         return real(configuration, *rest) if configuration.seed else None
 
-    monkeypatch.setattr(together, "unmade", without_the_first)
-    together.train_together(runs, silent)
+    monkeypatch.setattr(fresh, "pending_run", without_the_first)
+    fresh.train_together(runs, silent)
     assert asked == [3]

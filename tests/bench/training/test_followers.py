@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -19,7 +17,7 @@ from bench.training import parallel
 from bench.training.parallel import Ranks, leading
 from core.errors import UserError
 from tests.bench.processes import wait_for
-from tests.conftest import ROOT
+from tests.commands import start
 
 pytestmark = pytest.mark.processes
 
@@ -71,8 +69,7 @@ def test_no_follower_outlives_a_killed_leader(tmp_path: Path) -> None:
     )
     (tmp_path / "pids").mkdir()
     (tmp_path / "temporary").mkdir()
-    places = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
-    leader = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, **places})
+    leader = start("-c", script, env={"TMPDIR": str(tmp_path / "temporary")})
     try:
         wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 2, 60)
         family = psutil.Process(leader.pid).children()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from bench.training.trainer import hidden
-from tests.conftest import Command, told_by_a_process
+from tests import commands
 
 # Trains with Lightning as the engine imports it, then with all of it, in one fresh process.
 TWICE = """
@@ -52,8 +53,8 @@ assert weights() == lean
 
 
 @pytest.mark.processes
-def test_what_is_left_out_changes_no_weight_and_is_there_afterwards(run_command: Command) -> None:
-    done = run_command("-c", TWICE)
+def test_what_is_left_out_changes_no_weight_and_is_there_afterwards() -> None:
+    done = commands.run("-c", TWICE)
     assert done.returncode == 0, done.stderr
 
 
@@ -119,4 +120,5 @@ except AttributeError:  # None has no world
     pass
 print(json.dumps([asked_by_us, "mpi4py" in sys.modules]))
 """
-    assert told_by_a_process(script, str(tmp_path)) == [False, True]
+    done = commands.run("-c", script, str(tmp_path))
+    assert json.loads(done.stdout) == [False, True], done.stderr

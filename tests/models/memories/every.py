@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor
 from torch.nn import functional
 
 import models.memories
+from bench.config.yaml_files import read_yaml
 from models.memories.interface import Memory, Reading
 from tests.closeness import assert_near
 
 FOLDER = Path(models.memories.__file__).parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-SMALL = {"width": 24, "hidden": 24, "rank": 6, "steps": 256}
+SMALL = {"width": 24, "hidden": 24, "rank": 6, "steps": 256, "threshold": -0.5}
 MORE: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     # settings beside the defaults, and what they change on the card
     "kernel": [({"kernel": "gaussian"}, {}), ({"growth": 4.48}, {})],
@@ -46,9 +46,8 @@ on_every_case = pytest.mark.parametrize(
 
 @cache
 def configuration(name: str) -> dict[str, Any]:
-    loaded = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"))
-    assert isinstance(loaded, dict)
-    return {str(key): value for key, value in loaded.items()}
+    content: dict[str, Any] = read_yaml(FOLDER / f"{name}.yaml")
+    return content
 
 
 def hyperparameters(name: str) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from reproduce.__main__ import reproductions
 from reproduce.drawing.frame import View, framed
 from reproduce.experiment import Experiment
 from reproduce.plotting.panels import Picture
-from reproduce.plotting.renderer import render
 from tests.committed import committed_records
-from tests.reproduce.drawing.rendering import assert_every_number_is_in_the_dump
+from tests.reproduce.drawing.rendering import assert_every_number_is_in_the_dump, draw
 from tests.reproduce.test_committed_records import DRAWN as DRAWN_WHOLE
 
 DRAWN = {name: one for name, one in reproductions().items() if one.panels is not None}
@@ -80,7 +79,7 @@ def test_every_number_drawn_is_in_the_dump(name: str) -> None:
     """Those with committed verdicts are in tests/reproduce/test_committed_records.py."""
     for preset, picture in pictures(name).items():
         if (name, preset) not in DRAWN_WHOLE:
-            assert_every_number_is_in_the_dump(render(picture), picture)
+            assert_every_number_is_in_the_dump(draw(picture), picture)
 
 
 @each

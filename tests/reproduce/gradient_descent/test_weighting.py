@@ -140,10 +140,12 @@ def test_a_failed_training_is_named() -> None:
 
 @pytest.mark.parametrize("records", [published(), published()[:1], published()[3:], []])
 def test_the_figure_is_drawn_from_whatever_is_there(records: list[RunRecord]) -> None:
+    """Of all records and of none, test_committed_records and test_panels make the image too."""
     assert EXPERIMENT.select(records) == sorted(records, key=lambda record: record.run_id)
     picture = EXPERIMENT.draw(records)
-    assert rendered(picture)
     assert bool(records) == any(panel.traces for panel in picture.panels[12:])
+    if 0 < len(records) < len(published()):
+        assert rendered(picture)
 
 
 def test_runs_are_told_apart_and_found_again() -> None:

@@ -80,7 +80,7 @@ def ask(model: LocalModel, shown: bool, percent: int | None) -> tuple[float, flo
 
 
 def test_the_local_model_trusts_a_note_as_far_as_its_confidence() -> None:
-    model = local(300)
+    model = local(150)
     used = [ask(model, True, percent)[0] for percent in (0, 20, 80, 100)]
     assert max(used[:2]) < 0.3
     assert min(used[2:]) > 0.8

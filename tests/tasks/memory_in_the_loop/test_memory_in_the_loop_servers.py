@@ -131,7 +131,7 @@ def test_a_server_that_fails_stalls_and_babbles_at_times(
         return {**trouble, **more}.get(number)
 
     with serving(moody) as server:
-        found = measured(server.address, tmp_path, workers=3, retries=4, timeout=3.0)
+        found = measured(server.address, tmp_path, workers=3, retries=4, timeout=2.0)
         leave.set()
     assert len(server.requests) == len(set(server.answered)) + 8
     assert (found.metrics, found.arrays) == (undisturbed.metrics, undisturbed.arrays)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +19,7 @@ from tasks.regbench.automata import (
     sample_automata,
 )
 from tasks.regbench.generator import distinct_automata, generate, sample_sequences
+from tests.conftest import told_by_a_process
 
 ROOT = Path(__file__).resolve().parents[3]
 TINY = Language(states=(3, 4), alphabet=(2, 3), out_degree=(1, 2))
@@ -282,11 +279,13 @@ import numpy as np
 import torch
 from tasks.regbench.automata import Language
 from tasks.regbench.generator import generate
+found = []
 for workers in map(int, sys.argv[1:]):
     random.seed(workers), np.random.seed(workers), torch.manual_seed(workers)
     sizes = {"train": 1200, "validation": 30, "test": 30}
     splits = generate(Language(), 0, sizes, workers=workers)
-    print(json.dumps({name: split.sha256() for name, split in splits.items()}))
+    found.append({name: split.sha256() for name, split in splits.items()})
+print(json.dumps(found))
 """
 
 
@@ -295,19 +294,7 @@ def test_data_depend_on_no_hash_seed_no_global_state_and_no_number_of_workers() 
     here = {name: split.sha256() for name, split in generate(Language(), 0, sizes).items()}
     other = generate(Language(), 1, sizes)
     assert all(here[name] != other[name].sha256() for name in here)
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, *workers],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": workers[0]},
-            stdout=subprocess.PIPE,
-        )
-        for workers in (["1", "2"], ["4"])
-    ]
-    for process, count in zip(started, (2, 1), strict=True):
-        output, _ = process.communicate(timeout=120)
-        assert process.returncode == 0
-        assert [json.loads(line) for line in output.splitlines()] == [here] * count
+    assert told_by_a_process(SCRIPT, "1", "3") == [here, here]
 
 
 @pytest.mark.parametrize(

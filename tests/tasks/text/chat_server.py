@@ -25,7 +25,7 @@ MODEL = "tiny-gpt2"
 class StoryTeller:
     """GPT2 after a few seconds on grammar stories, which continues given opening words."""
 
-    def __init__(self, *, stories: int = 300, steps: int = 140) -> None:
+    def __init__(self, *, stories: int = 300, steps: int = 70) -> None:
         self._tokenizer = load_tokenizer("grammar")
         self._lock = threading.Lock()
         documents, _ = self._tokenizer.encode_documents([story(0, i) for i in range(stories)])

@@ -20,7 +20,7 @@ from tasks.text.grammar.articles import article
 from tasks.text.grammar.expansion import bind, draws, expand, parse
 from tasks.text.grammar.names import MAKERS
 from tasks.text.grammar.stories import story
-from tasks.text.grammar.train_tokenizer import FILE, VOCABULARY, serialised
+from tasks.text.grammar.train_tokenizer import FILE, VOCABULARY
 from tasks.text.tokenizers import END_OF_TEXT
 
 GOLDEN_STORIES = "f075af4742588020268f1d76ffdfdee5d32086261042610f08284c5a2cff9a43"
@@ -351,10 +351,6 @@ def test_word_lists_can_fill_every_role():
 
 
 # The tokenizer.
-
-
-def test_training_again_gives_the_committed_tokenizer():
-    assert serialised() == FILE.read_bytes()
 
 
 def test_training_in_a_fresh_process_gives_the_committed_tokenizer():

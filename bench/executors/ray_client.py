@@ -9,23 +9,30 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
 from bench.config.settings import RaySettings
 from bench.executors import outpost
-from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Luggage, Work, portable
-from core.errors import RUN_FAILED, UserError
+from bench.executors.interface import (
+    ATTEMPTS,
+    SECONDS_TO_STOP,
+    Luggage,
+    Submission,
+    Work,
+    cluster_is_unreachable,
+)
+from core.errors import RUN_FAILED, UserError, first_line
 from core.files import ROOT
-from core.processes import STOPS, end_with_parent
 
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_NEWS = 1.0
@@ -35,39 +42,9 @@ HOUSES = ("core", "models", "tasks", "bench", "leaderboards")
 TABLE = "equivalences.json"  # all that it needs of leaderboards/
 
 
-@dataclass(frozen=True)
-class Submission:
-    """A job on its way to the cluster; ``data`` names what it reads on this machine, and the hash
-    of that."""
+class RayClient:
+    """The driver's side of a cluster, in a process of its own."""
 
-    ticket: int
-    job: Any
-    files: Mapping[str, bytes]
-    data: Mapping[str, str]
-
-
-def serve(
-    connection: Connection, settings: RaySettings, work: Work, luggage: Luggage, code: list[str]
-) -> None:
-    """Life of the liaison: from the driver's pipe to the cluster and back, until it is closed."""
-    os.setpgrp()  # Ctrl-C on the terminal is for the driver
-    end_with_parent()
-    with Path(os.devnull).open("w") as nowhere:  # Ray's own words
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        liaison = _Liaison(connection, settings, work, luggage, code)
-        # To a whole job, as a scheduler does; the driver says when to leave. Ray took it at first.
-        for number in STOPS:
-            signal.signal(number, lambda *_: None)
-        liaison.run()
-    except Exception as error:
-        of_ray = type(error).__module__.startswith("ray.")
-        with suppress(OSError):
-            connection.send(("lost", lost(type(error).__name__) if of_ray else portable(error)))
-
-
-class _Liaison:
     def __init__(
         self,
         connection: Connection,
@@ -79,11 +56,10 @@ class _Liaison:
         self._connection, self._settings = connection, settings
         self._work, self._luggage = work, luggage
         _join(settings.address, code)
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        keeper = ray.remote(outpost.Keeper).options(num_cpus=0, scheduling_strategy=here)
+        this_node = NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        keeper = ray.remote(outpost.Keeper).options(num_cpus=0, scheduling_strategy=this_node)
         self._keeper: Any = keeper.remote()
         self._run = ray.remote(outpost.run).options(
             num_cpus=settings.num_cpus,
@@ -98,7 +74,7 @@ class _Liaison:
         inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=self._listen, args=(inbox,), daemon=True).start()
         self._connection.send(("ready", self._room(), self._device_class()))
-        told = time.monotonic()
+        told_at = time.monotonic()
         while True:
             for message in _drain(inbox):
                 if message is None:
@@ -106,9 +82,9 @@ class _Liaison:
                     return
                 self._submit(message)
             self._collect(SECONDS_BETWEEN_LOOKS)
-            if time.monotonic() - told > SECONDS_BETWEEN_NEWS:
+            if time.monotonic() - told_at > SECONDS_BETWEEN_NEWS:
                 self._tell_news()
-                told = time.monotonic()
+                told_at = time.monotonic()
 
     def _listen(self, inbox: queue.SimpleQueue[Any]) -> None:
         try:
@@ -123,51 +99,49 @@ class _Liaison:
         Raises:
             UserError: none of its nodes has what one job asks for.
         """
-        import ray
-
-        asked = {"CPU": self._settings.num_cpus, "GPU": self._settings.num_gpus}
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        room = sum(
-            min(int(node.get(k, 0) / n + 1e-9) for k, n in asked.items() if n) for node in nodes
-        )
+        wanted = {"CPU": self._settings.num_cpus, "GPU": self._settings.num_gpus}
+        room, most = 0, dict.fromkeys(wanted, 0.0)
+        for node in ray.nodes():
+            if not node["Alive"]:
+                continue
+            jobs = []
+            for resource, number in wanted.items():
+                of_node = node["Resources"].get(resource, 0)
+                most[resource] = max(most[resource], of_node)
+                if number:
+                    jobs.append(int(of_node / number + 1e-9))
+            room += min(jobs)
         if not room:
-            most = {k: max((node.get(k, 0) for node in nodes), default=0) for k in asked}
             raise UserError(
-                f"a run asks for ray.num_cpus={asked['CPU']:g} and ray.num_gpus={asked['GPU']:g}, "
-                f"and no node of this cluster has that: the largest has {most['CPU']:g} CPUs and "
-                f"{most['GPU']:g} GPUs"
+                f"a run asks for ray.num_cpus={wanted['CPU']:g} and "
+                f"ray.num_gpus={wanted['GPU']:g}, and no node of this cluster has that: the "
+                f"largest has {most['CPU']:g} CPUs and {most['GPU']:g} GPUs"
             )
         return room
 
     def _device_class(self) -> str:
         """What a node computes on, asked where there may be more than a processor."""
-        import ray
-
         if not self._settings.num_gpus:
             return "cpu"
-        asked = {"num_cpus": self._settings.num_cpus, "num_gpus": self._settings.num_gpus}
-        return str(ray.get(ray.remote(outpost.device_class).options(**asked).remote()))
+        resources = {"num_cpus": self._settings.num_cpus, "num_gpus": self._settings.num_gpus}
+        return str(ray.get(ray.remote(outpost.device_class).options(**resources).remote()))
 
-    def _submit(self, one: Submission) -> None:
-        import ray
-
-        for path, digest in one.data.items():
+    def _submit(self, submission: Submission) -> None:
+        for path, digest in submission.data.items():
             if digest not in self._data:
                 self._data[digest] = ray.put(outpost.packed(Path(path)))
         task = outpost.Assignment(
-            one.ticket,
-            pickle.dumps((self._work, one.job, self._luggage)),
-            one.files,
-            {path: (digest, self._data[digest]) for path, digest in one.data.items()},
+            submission.ticket,
+            pickle.dumps((self._work, submission.job, self._luggage)),
+            submission.files,
+            {path: (digest, self._data[digest]) for path, digest in submission.data.items()},
             self._settings.checkpoint_every,
             min(self._settings.num_gpus or 1.0, 1.0),
         )
-        self._flying[self._run.remote(task, self._keeper)] = one.ticket
+        self._flying[self._run.remote(task, self._keeper)] = submission.ticket
 
     def _collect(self, seconds: float) -> None:
         """Pass on what has ended, after at most so many seconds."""
-        import ray
-
         if not self._flying:
             time.sleep(seconds)
             return
@@ -175,19 +149,17 @@ class _Liaison:
         for reference in ready:
             ticket = self._flying.pop(reference)
             try:
-                how, value, files, present = ray.get(reference)
+                kind, value, files, present = ray.get(reference)
             except ray.exceptions.TaskCancelledError:
                 continue
             except ray.exceptions.RayError as error:
-                self._connection.send(_told(ticket, error))
+                self._connection.send(_message_of(ticket, error))
             else:
                 self._tell_news()  # what the job sent before its end comes first
-                self._connection.send((how, ticket, value, files, present))
+                self._connection.send((kind, ticket, value, files, present))
             self._keeper.forget.remote(ticket)
 
     def _tell_news(self) -> None:
-        import ray
-
         reports, files = ray.get(self._keeper.news.remote())
         for report in reports:
             self._connection.send(("progress", report))
@@ -196,8 +168,6 @@ class _Liaison:
 
     def _stop(self) -> None:
         """Let what runs make its step and save."""
-        import ray
-
         for reference in self._flying:
             ray.cancel(reference)
         deadline = time.monotonic() + SECONDS_TO_STOP
@@ -209,8 +179,6 @@ class _Liaison:
 
 
 def _join(address: str | None, code: list[str]) -> None:
-    import ray
-
     place = address or os.environ.get("RAY_ADDRESS")
     rest = [p for p in ROOT.iterdir() if p.name not in HOUSES]
     rest += [p for p in (ROOT / "leaderboards").iterdir() if p.name != TABLE]
@@ -220,7 +188,7 @@ def _join(address: str | None, code: list[str]) -> None:
         environment["py_modules"] = code
     try:
         if place:
-            _knock(place)
+            _check_reachable(place)
         ray.init(
             address=place or "local",
             include_dashboard=None if place else False,
@@ -229,10 +197,10 @@ def _join(address: str | None, code: list[str]) -> None:
             configure_logging=False,
         )
     except Exception as error:  # of any kind: Ray raises plain ones too
-        raise unreachable(place, _first_line(error)) from None
+        raise cluster_is_unreachable(place, f"{first_line(error):.200}") from None
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Refuse an address where nobody answers, at which Ray would try for many minutes.
 
     Raises:
@@ -243,44 +211,15 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
 
 
-def unreachable(place: str | None, why: str) -> UserError:
-    """What a driver says that finds no cluster."""
-    how = f"no Ray cluster can be joined at {place}" if place else "Ray cannot start here"
-    return UserError(
-        f"{how} ({why}): start one with `ray start --head`, give its address by ray.address= or "
-        "RAY_ADDRESS, or leave both out for a cluster on this machine; one that was started with a "
-        "token is joined with the same one (RAY_AUTH_MODE=token, and the token in "
-        "~/.ray/auth_token or RAY_AUTH_TOKEN)",
-        RUN_FAILED,
-    )
-
-
-def lost(why: str = "") -> UserError:
-    """What a driver says whose cluster went away."""
-    return UserError(
-        f"the Ray cluster is gone{f' ({why})' if why else ''}: what has ended is recorded, and "
-        "every run goes on from the last checkpoint that came back; start the cluster and give "
-        "the same command again",
-        RUN_FAILED,
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{next(iter(str(error).strip().splitlines()), type(error).__name__):.200}"
-
-
-def _told(ticket: int, error: Any) -> tuple[Any, ...]:
+def _message_of(ticket: int, error: Any) -> tuple[Any, ...]:
     """What the driver hears of a job that Ray has given up."""
-    import ray
-
-    cause = getattr(error, "cause", None)
+    cause, line = getattr(error, "cause", None), f"{first_line(error):.200}"
     if isinstance(error, ray.exceptions.RuntimeEnvSetupError):
-        sentence = f"a node of the cluster could not take the code over ({_first_line(error)})"
-    elif isinstance(cause, Exception):
+        sentence = f"a node of the cluster could not take the code over ({line})"
+        return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
+    if isinstance(cause, Exception):
         return "raised", ticket, cause, {}, None
-    else:
-        return "died", ticket, f"its worker died {ATTEMPTS} times, at last: {_first_line(error)}"
-    return "raised", ticket, UserError(sentence, RUN_FAILED), {}, None
+    return "died", ticket, f"its worker died {ATTEMPTS} times, at last: {line}"
 
 
 def _drain(inbox: queue.SimpleQueue[Any]) -> Iterator[Any]:

@@ -1,0 +1,104 @@
+"""What ``bench.equivalence`` does: proofs, by definitions or by short runs, and what it prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.config.files import group_file
+from bench.records.equality.renames import Renames
+from bench.records.store import Store
+from bench.runs.moving import prove_moves
+from bench.runs.proving import Outcome, prove
+from bench.runs.wanted import of_records, of_task
+from core.places import absolute, is_path
+from core.progress import progress
+
+
+def prove_by_runs(
+    task: str | None,
+    models: Sequence[str] | None,
+    preset: str | None,
+    commit: str | None,
+    extra: Mapping[str, Any],
+) -> bool:
+    """Compare short runs of older code with those of this checkout, print what came of it and write
+    what is proven; whether nothing was refused.
+
+    Args:
+        task: None is every task, where ``commit`` is None.
+        commit: the older code; None is, for each committed record of an earlier form, its own.
+        extra: settings for every run of a task that has them.
+    """
+    if commit is None:
+        wanted = of_records(task, preset)
+    else:
+        wanted = {(commit, str(task)): of_task(str(task), models, preset)}
+    if not wanted:
+        print("nothing to prove: no such record is of an earlier form")
+    all_proven = True
+    for (older, name), runs in sorted(wanted.items()):
+        with progress() as report:
+            outcomes = prove(name, older, runs, _with_places(extra, name), report)
+        for model, outcome in outcomes.items():
+            _print(f"{name}, {model}", older[:8], outcome)
+            all_proven &= not isinstance(outcome, str)
+    return all_proven
+
+
+def prove_by_definitions(commit: str, store: Path, renamed: Sequence[str]) -> bool:
+    """Compare the definitions behind all records with those of an older commit, print what came of
+    it and write what is proven; whether nothing was refused.
+
+    Args:
+        renamed: FILE:NAME=NEW or FILE=NEW_FILE, of the older commit.
+    """
+    outcomes = prove_moves(commit, Store(store), Renames.read(renamed))
+    sides = f"{commit[:8]} and this checkout"
+    by_task: dict[str, dict[str, Outcome]] = {}
+    for (task, model), outcome in outcomes.items():
+        by_task.setdefault(task, {})[model] = outcome
+    moved: dict[str, str] = {}
+    for task, by_model in by_task.items():
+        proven = []
+        for model, outcome in by_model.items():
+            if outcome is not None and not isinstance(outcome, str):
+                proven.append(model)
+                moved |= outcome.moved
+        if proven:
+            print(f"proven: {task} with {', '.join(proven)}, {sides}")
+        for model, outcome in by_model.items():
+            if isinstance(outcome, str):
+                print(f"refused: {task}, {model}, {sides}: {outcome}", file=sys.stderr)
+    for old, new in sorted(moved.items()):
+        print(f"moved: {old} is {new}")
+    same = sum(outcome is None for outcome in outcomes.values())
+    pairs = f"{len(outcomes)} pairs of a task and a model"
+    print(f"{same} of {pairs} have the same code in {commit[:8]}")
+    return not any(isinstance(outcome, str) for outcome in outcomes.values())
+
+
+def _with_places(extra: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Places on this machine in full, because each side runs in a folder of its own."""
+    places = {f"tasks.{key}" for key in group_file("tasks", task).get("locations", ())}
+    resolved = dict(extra)
+    for key in places & extra.keys():
+        if is_path(extra[key]):
+            resolved[key] = str(absolute(extra[key]).resolve())
+    return resolved
+
+
+def _print(pair: str, commit: str, outcome: Outcome) -> None:
+    sides = f"{commit} and this checkout"
+    if isinstance(outcome, str):
+        print(f"refused: {pair}, {sides}: {outcome}", file=sys.stderr)
+    elif outcome is None:
+        print(f"nothing to prove: {pair} has the same code in {commit}")
+    else:
+        runs = len(outcome.compared)
+        only = ""
+        for key, values in outcome.choices.items():
+            only += f"; {key}={' or '.join(map(str, dict.fromkeys(values)))}"
+        print(f"proven: {pair}, {sides} ({runs} run{'s' * (runs != 1)} of each{only})")
