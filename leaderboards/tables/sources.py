@@ -109,9 +109,11 @@ def hashes_by_task(
 
 
 def write_sources(board: Path, sources: Sources) -> None:
-    """Write what the board in a folder was made of."""
-    text = json.dumps(sources.model_dump(), indent=1, sort_keys=True)
-    write_atomically(board / SOURCES, f"{text}\n".encode())
+    """Write what the board in a folder was made of, where that is not written there yet."""
+    content = f"{json.dumps(sources.model_dump(), indent=1, sort_keys=True)}\n".encode()
+    path = board / SOURCES
+    if not path.is_file() or path.read_bytes() != content:
+        write_atomically(path, content)
 
 
 def unchanged_tasks(

@@ -139,6 +139,16 @@ def test_without_a_list_of_sources_all_records_are_looked_into(
     assert boards.tasks_looked_into() == set(TASKS)
 
 
+def test_a_board_that_is_as_it_was_gets_its_list_of_sources_back(
+    boards: Boards, tmp_path: Path
+) -> None:
+    path = tmp_path / "committed.parquet" / SOURCES
+    content = path.read_bytes()
+    path.unlink()
+    boards.commit()
+    assert path.read_bytes() == content
+
+
 def test_a_run_of_ones_own_is_checked_as_ever(boards: Boards, tmp_path: Path) -> None:
     own = another(boards.committed_run, 5)
     headline = own.headline.model_copy(update={"value": 2 * (own.headline.value or 1.0)})
