@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.config.outside_tasks import use_cards_of
@@ -17,8 +17,8 @@ from leaderboards.render import PRESETS
 from leaderboards.tables import status
 from leaderboards.tables.builder import Inputs, build
 from leaderboards.tables.difference import difference_from_records
-from leaderboards.tables.index import Folder
 from leaderboards.tables.open_board import OpenBoard
+from leaderboards.tables.sources import RecordFolder
 from leaderboards.tables.summaries import COMMITTED, SUBMITTED, YOURS
 
 
@@ -53,6 +53,8 @@ def make(request: BoardRequest) -> int:
     """
     folders = request.folders or [request.house / "records", status.SUBMISSIONS]
     sources = inputs(folders, request.house, request.store)
+    if request.store and not request.folders and not request.only_check:
+        sources = replace(sources, committed=request.house / "board.parquet")
     own_words = " local=true" if request.store else ""
     stale: list[status.Verification] = []
     wrong_cards = use_cards_of(request.store) if request.store else []
@@ -98,14 +100,14 @@ def inputs(folders: Sequence[Path], house: Path, store: Path | None = None) -> I
     committed, submitted = [], []
     for folder in folders:
         if folder.resolve().is_relative_to(status.SUBMISSIONS.resolve()):
-            submitted.append(Folder(folder, SUBMITTED))
+            submitted.append(RecordFolder(folder, SUBMITTED))
         else:
-            committed.append(Folder(folder, COMMITTED))
+            committed.append(RecordFolder(folder, COMMITTED))
     sources = committed + submitted  # of equal run ids the first counts
     verifications = [status.FOLDER]
     own_verdicts = []
     if store is not None:
-        sources.append(Folder(Store(store).records, YOURS))
+        sources.append(RecordFolder(Store(store).records, YOURS))
         verifications.insert(0, store / status.OWN)  # of one record the last counts
         # A reproduction with changed settings lies in a folder of another name, and its verdicts
         # are not those of the preset.

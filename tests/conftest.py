@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -42,6 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests import rounding
 
         rounding.register(config)
+
+
+def pytest_collection_finish() -> None:
+    """What imports and the collection of tests made stays, and no search for garbage need see it.
+    A process of thousands of records makes too many objects to search every 700 of them."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

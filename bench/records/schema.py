@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -30,11 +30,13 @@ Role = Literal["single", "trial", "final", "baseline", "control"]
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
 
-class _Frozen(BaseModel):
+class FrozenModel(BaseModel):
+    """Immutable, without fields that it does not name."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
-class Headline(_Frozen):
+class Headline(FrozenModel):
     """The number that a table is ranked by, on the test split (of a trial: on validation)."""
 
     name: str
@@ -43,7 +45,7 @@ class Headline(_Frozen):
     value: float | None = None
 
 
-class Provenance(_Frozen):
+class Provenance(FrozenModel):
     """Where a number comes from. The fields marked * are part of the identity."""
 
     model_code: str  # * SHA-256 of the model's source, comments and docstrings left out
@@ -63,7 +65,7 @@ class Provenance(_Frozen):
     started_at: str  # ISO 8601, UTC
 
 
-class Cost(_Frozen):
+class Cost(FrozenModel):
     """What a run cost, measured by the same code for every model."""
 
     parameters: int = 0
@@ -98,7 +100,7 @@ Passed = Literal[
 ]
 
 
-class Examination(_Frozen):
+class Examination(FrozenModel):
     """What the model of a run was examined for and has passed. A model that fails one is a failed
     run.
 
@@ -113,14 +115,14 @@ class Examination(_Frozen):
     unused_parameters: Several[str] = Field(default_factory=list)
 
 
-class Curve(_Frozen):
+class Curve(FrozenModel):
     """y against x."""
 
     x: Several[float]
     y: Several[float]
 
 
-class Restart(_Frozen):
+class Restart(FrozenModel):
     """One of several trainings of which the lowest final training loss was kept."""
 
     seed: int
@@ -128,7 +130,7 @@ class Restart(_Frozen):
     kept: bool
 
 
-class Trial(_Frozen):
+class Trial(FrozenModel):
     """One setting that a study tried.
 
     Attributes:
@@ -158,7 +160,7 @@ class Trial(_Frozen):
         return fmean(known) if len(known) == len(self.over_seeds) else None
 
 
-class Study(_Frozen):
+class Study(FrozenModel):
     """The search that chose this setting, on the validation split."""
 
     name: str
@@ -184,7 +186,7 @@ def _usable(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return config
 
 
-class RunRecord(_Frozen):
+class RunRecord(FrozenModel):
     """One run. See ``docs/architecture.md`` for the life of a record."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -269,6 +271,14 @@ RECORD = Kind(
 )
 
 
+class RecordFile(NamedTuple):
+    """A record, the hash of its content, and the bytes of the file that it was read from."""
+
+    record: RunRecord
+    content_sha256: str
+    content: bytes
+
+
 def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     """Read and check one record.
 
@@ -279,6 +289,11 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
     """
+    return read_file(path, any_name=any_name).record
+
+
+def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
+    """As :func:`read_record`, with what else is known of the file."""
     text = RECORD.bytes_of(path)
     content = RECORD.tree(path, text)
     if not isinstance(content, dict):
@@ -298,7 +313,7 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
         raise RECORD.refused(path, was)
     if record.run_id != path.stem and not any_name:
         raise RECORD.refused(path, f"has not the name of its record, '{record.run_id}.json'")
-    return record
+    return RecordFile(record, str(claimed), text)
 
 
 def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:

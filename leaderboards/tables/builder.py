@@ -24,9 +24,19 @@ from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
 from core.progress import Report, silent
 from leaderboards.tables.folder import BY_TASK, Staged, board_of, schema_of, table_of
-from leaderboards.tables.index import Folder, Index
+from leaderboards.tables.index import Index, files_in
 from leaderboards.tables.lines import Board, ClaimLine, Row
 from leaderboards.tables.open_board import OpenBoard
+from leaderboards.tables.sources import (
+    SOURCES,
+    RecordFolder,
+    Sources,
+    hash_of_code,
+    hashes_by_task,
+    task_of,
+    unchanged_tasks,
+    write_sources,
+)
 from leaderboards.tables.status import (
     FOLDER,
     Verification,
@@ -42,7 +52,7 @@ from leaderboards.tables.summaries import (
     summary_of,
 )
 from leaderboards.tables.task_tables import PreviousTables, tables_of_task
-from leaderboards.tables.verdicts import VerdictFile, claim_lines, read_verdicts
+from leaderboards.tables.verdicts import FigureVerdicts, claim_lines, read_verdicts
 from reproduce.published.numbers import PublishedFile, read_published
 
 # Notes of an index: the board that it belongs to, what its verdicts were read from, all published
@@ -60,13 +70,16 @@ class Inputs:
         verdicts: files; of one figure at one preset the last one counts.
         own_verdicts: such files of the reader's runs, which count before the others.
         verifications: folders of what is known of records.
+        committed: the board of these folders without one's own, whose tables stand for what is
+            made of the same files; None where all is to be made.
     """
 
-    folders: Sequence[Folder]
+    folders: Sequence[RecordFolder]
     published: Path
     verdicts: Sequence[Path] = ()
     verifications: Sequence[Path] = (FOLDER,)
     own_verdicts: Sequence[Path] = ()
+    committed: Path | None = None
 
 
 def build(
@@ -110,13 +123,17 @@ def _build(
 ) -> None:
     """See :func:`build`; the index holds what the last build knew, and then what this one does."""
     staged = Staged(output)
-    last = _last_board(output, index)
+    statuses = read_statuses(inputs.verifications, refused)
+    last = _last_board(output, index) or _committed_board(inputs, index, statuses)
     claims = _changed_claims(inputs, index, last, refused)  # soon read, and often what is wrong
     published_files = _read_published(inputs, index, refused)
-    statuses = read_statuses(inputs.verifications, refused)
-    touched = index.update(refused, report) | _tasks_verified_again(statuses, index)
+    verified_again = _tasks_verified_again(statuses, index)
+    damaged = {t for t in index.taken_over() if last is None or not last.is_whole(t)}
+    index.look_into(verified_again | damaged)
+    touched = index.update(refused, report) | verified_again
+    stale_now = _stale(statuses, index)
     if stale is not None:
-        stale += statuses.stale(index.contents(statuses.names()))
+        stale += stale_now
     summaries = last.summaries() if last else {}
     known_tasks = last.tasks() if last else {file.task for file in published_files}
     changed = claims is not None
@@ -124,7 +141,7 @@ def _build(
         whole = last is not None and last.is_whole(task)
         if last is not None and whole and task not in touched:
             for name, part in last.parts(task).items():
-                staged.keep(name, part)
+                staged.keep(name, part, last.path)
             continue
         changed = True
         previous = None
@@ -145,20 +162,46 @@ def _build(
         in_summary = pc.and_(rows["headline"], pc.not_equal(rows["group"], ""))
         summaries[task] = rows.filter(in_summary)
     if last is not None and not changed:
+        complete = not refused and not stale_now
+        _keep_sources(index, inputs, statuses, output, last.sha256, complete)
         return
     empty = schema_of(Row).empty_table()
     staged.put("summary", pa.concat_tables([empty, *(summaries[t] for t in sorted(summaries))]))
     if claims is not None:
         staged.put("claims", claims)
     elif last is not None:
-        staged.keep("claims", last.parts("")["claims"])
-    index.note(BOARD, staged.finish().sha256)
+        staged.keep("claims", last.parts("")["claims"], last.path)
+    manifest = staged.finish()
+    index.note(BOARD, manifest.sha256)
+    complete = not refused and not stale_now
+    _keep_sources(index, inputs, statuses, output, manifest.sha256, complete)
+
+
+def _keep_sources(
+    index: Index,
+    inputs: Inputs,
+    statuses: VerificationStatuses,
+    output: Path,
+    sha256: str,
+    complete: bool,
+) -> None:
+    """Write what a board was made of, from which boards of one's own begin.
+
+    Args:
+        sha256: the hash of the board.
+        complete: whether nothing was refused or stale, which those boards have to tell themselves.
+    """
+    if complete and all(folder.origin != YOURS for folder in inputs.folders):
+        tasks = hashes_by_task(index.hashes(), statuses.by_task())
+        write_sources(output, Sources(board=sha256, code=hash_of_code(), tasks=tasks))
+    else:
+        (output / SOURCES).unlink(missing_ok=True)
 
 
 def build_board(
     records: Iterable[RunRecord],
     published_files: Sequence[PublishedFile] = (),
-    verdicts: Sequence[VerdictFile] = (),
+    verdicts: Sequence[FigureVerdicts] = (),
     report: Report = silent,
     own: Iterable[RunRecord] = (),
     submitted: Iterable[RunRecord] = (),
@@ -216,6 +259,37 @@ def _last_board(output: Path, index: Index) -> OpenBoard | None:
     except UserError:
         return None
     return board if board.sha256 == index.note(BOARD) and board.is_whole("") else None
+
+
+def _committed_board(
+    inputs: Inputs, index: Index, statuses: VerificationStatuses
+) -> OpenBoard | None:
+    """The committed board, whose tables are taken over of all tasks that are as they were when it
+    was made; None if there is no such task, or if the index has files already."""
+    if inputs.committed is None or index.tasks():
+        return None
+    try:
+        board = OpenBoard(inputs.committed)
+    except UserError:
+        return None
+    verified, files = statuses.by_task(), list(files_in(inputs.folders))
+    unchanged = unchanged_tasks(board, files, inputs.folders, verified)
+    unchanged = {task for task in unchanged if board.is_whole(task)}
+    if not unchanged or not board.is_whole(""):
+        return None
+    index.admitted = unchanged
+    own = {task_of(path) for place, path, _ in files if inputs.folders[place].origin == YOURS}
+    index.take_over(unchanged - own)
+    index.note(CHECKED, json.dumps({t: sha256 for t, sha256 in verified.items() if t in unchanged}))
+    return board
+
+
+def _stale(statuses: VerificationStatuses, index: Index) -> list[Verification]:
+    """What was checked of records that are gone, or were replaced: none of a task that was taken
+    over, since there was none when its board was made."""
+    taken_over = index.taken_over()
+    stale = statuses.stale(index.contents(statuses.names()))
+    return [one for one in stale if task_of(one.run_id) not in taken_over]
 
 
 def _tasks_verified_again(statuses: VerificationStatuses, index: Index) -> set[str]:

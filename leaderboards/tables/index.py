@@ -14,32 +14,26 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from bench.records.schema import RECORD, RunRecord, read_record
+from bench.records.schema import RECORD, RunRecord, read_file
 from core.errors import RUN_FAILED, UserError
-from core.files import ROOT
 from core.progress import Report, counted, silent
 from leaderboards.checks.admission import check, contradiction
 from leaderboards.checks.agreement import NEAR, agree, shared
-from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Facts, RecordSummary, summary_of
-
-# Everything that a line of a board follows from beside records, verdicts and published numbers.
-DECIDING = (
-    "core",
-    "models",
-    "tasks",
-    "bench",
-    "reproduce/claims",
-    "reproduce/published",
-    "leaderboards",
+from leaderboards.tables.sources import RecordFolder, hash_of_code, task_of
+from leaderboards.tables.summaries import (
+    OFF_THE_BOARD,
+    YOURS,
+    RecordSummary,
+    SettingFacts,
+    summary_of,
 )
-# Below leaderboards/.
-NO_CODE = ("board.parquet", "records", "submissions", "verdicts", "verifications")
+
 LIBRARIES = ("numpy", "omegaconf", "pyarrow", "pydantic", "scipy")
 MANY = 500  # new files, after which one question to the database is faster than one for each
 TABLES = """
@@ -61,13 +55,6 @@ UNSHAPED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 _FIELDS = [field.name for field in fields(RecordSummary) if field.name not in ("facts", "origin")]
 
 
-class Folder(NamedTuple):
-    """A folder of records, and where these were found: committed, submitted or yours."""
-
-    path: Path
-    origin: str
-
-
 class Index:
     """The index of one board.
 
@@ -75,10 +62,12 @@ class Index:
         path: of the database; None for one that is thrown away.
     """
 
-    def __init__(self, path: Path | None, folders: Sequence[Folder]) -> None:
+    def __init__(self, path: Path | None, folders: Sequence[RecordFolder]) -> None:
         self.folders = folders
+        # Tasks of which all records but one's own were checked when the committed board was made.
+        self.admitted: Collection[str] = ()
         self._database = _open(path, made_by(folders))
-        self._facts: dict[str, Facts] = {}
+        self._facts: dict[str, SettingFacts] = {}
 
     def close(self, keep: bool) -> None:
         """Let the index be what it is now, or what it was before."""
@@ -99,8 +88,12 @@ class Index:
         Raises:
             UserError: without ``refused``, a record cannot be trusted, or contradicts another.
         """
+        files = list(files_in(self.folders))
+        known = dict(self._database.execute("SELECT path, state FROM files"))
+        changed_files = known.items() ^ {(path, state) for _, path, state in files}
+        looked_into = {task_of(path) for path, _ in changed_files} & self.taken_over()
+        self.look_into(looked_into)
         state_by_path = dict(self._database.execute("SELECT path, state FROM files"))
-        files = list(_files(self.folders))
         gone = state_by_path.keys() - {path for _, path, _ in files}
         new = [file for file in files if state_by_path.get(file[1]) != file[2]]
         changed = [path for _, path, _ in new if path in state_by_path]
@@ -124,14 +117,42 @@ class Index:
         if all_of_them:  # of every thing of which two files say something else
             query = "SELECT key FROM said GROUP BY key HAVING min(value) != max(value)"
             keys = {key for (key,) in self._database.execute(query)}
-        return touched | self._compare(keys, refused)
+        return touched | looked_into | self._compare(keys, refused)
+
+    def take_over(self, tasks: Collection[str]) -> None:
+        """Note the files of some tasks, of which another board has all tables: none is looked into
+        until a file of its task has changed."""
+        rows = []
+        for place, path, state in files_in(self.folders):
+            if (task := task_of(path)) in tasks:
+                rows.append((place, path, state, task, Path(path).stem))
+        self._database.executemany(
+            "INSERT INTO files (place, path, state, task, run_id) VALUES (?, ?, ?, ?, ?)", rows
+        )
+
+    def taken_over(self) -> set[str]:
+        """The tasks of which no file was looked into."""
+        query = "SELECT DISTINCT task FROM files WHERE summary IS NULL"
+        return {task for (task,) in self._database.execute(query)}
+
+    def look_into(self, tasks: Iterable[str]) -> None:
+        """Let the next update look into all files of some tasks that were taken over."""
+        query = "DELETE FROM files WHERE summary IS NULL AND task = ?"
+        self._database.executemany(query, [(task,) for task in tasks])
+
+    def hashes(self) -> Iterator[tuple[RecordFolder, str, str]]:
+        """Folder, path and SHA-256 of every file that is not one's own."""
+        for place, path, sha256 in self._database.execute("SELECT place, path, bytes FROM files"):
+            if self.folders[place].origin != YOURS:
+                yield self.folders[place], path, sha256
 
     def tasks(self) -> list[str]:
         """The tasks of all records."""
         return [task for (task,) in self._database.execute("SELECT DISTINCT task FROM files")]
 
     def contents(self, run_ids: Iterable[str]) -> set[str]:
-        """The content hashes of the records of some names, of those too that no board shows."""
+        """The content hashes of the records of some names, of those too that no board shows; none
+        of a record that was not looked into."""
         place = _FIELDS.index("content")
         query = f"SELECT json_extract(summary, '$[{place}]') FROM files WHERE run_id = ?"
         contents: set[str] = set()
@@ -147,7 +168,7 @@ class Index:
         for place, text in self._database.execute(query, (task,)):
             summary = RecordSummary(
                 **dict(zip(_FIELDS, json.loads(text), strict=True)),
-                facts=Facts({}, {}),
+                facts=SettingFacts({}, {}),
                 origin=self.folders[place].origin,
             )
             name = summary.run_id, summary.origin == YOURS
@@ -174,11 +195,11 @@ class Index:
         del tree["content_sha256"]
         return RECORD.typed(Path(path), tree)
 
-    def _facts_of(self, identity: str) -> Facts:
+    def _facts_of(self, identity: str) -> SettingFacts:
         if identity not in self._facts:
             query = "SELECT content FROM facts WHERE identity = ?"
             (content,) = self._database.execute(query, (identity,)).fetchone()
-            self._facts[identity] = Facts(*json.loads(content))
+            self._facts[identity] = SettingFacts(*json.loads(content))
         return self._facts[identity]
 
     def _forget(self, numbers: Iterable[int]) -> tuple[set[str], set[bytes]]:
@@ -195,9 +216,12 @@ class Index:
 
     def _take(self, place: int, path: Path, state: str) -> tuple[str, set[bytes]]:
         """Take in a file; its task, and of what it says something that others may say too."""
-        record = check(read_record(path), path)
-        content = hashlib.sha256(RECORD.bytes_of(path)).hexdigest()
-        summary = summary_of(record)
+        file = read_file(path)
+        record = file.record
+        if self.folders[place].origin == YOURS or record.task not in self.admitted:
+            check(record, path)
+        content = hashlib.sha256(file.content).hexdigest()
+        summary = summary_of(record, content=file.content_sha256)
         values = [getattr(summary, name) for name in _FIELDS]
         is_shown = record.role not in OFF_THE_BOARD
         row = (place, str(path), state, content, record.task, record.run_id, summary.beside_data)
@@ -265,20 +289,13 @@ class Index:
         return touched
 
 
-def made_by(folders: Sequence[Folder]) -> str:
+def made_by(folders: Sequence[RecordFolder]) -> str:
     """Hash of everything beside the records that decides what their lines are."""
     digest = hashlib.sha256(json.dumps([[str(f.path), f.origin] for f in folders]).encode())
     digest.update(sys.version.encode())
     for name in LIBRARIES:
         digest.update(f"{name} {version(name)}\n".encode())
-    for house in DECIDING:
-        for folder, inner, names in os.walk(ROOT / house):
-            left_out = {"__pycache__", *(NO_CODE if folder == str(ROOT / "leaderboards") else ())}
-            inner[:] = sorted(set(inner) - left_out)
-            for name in sorted(names):
-                if name.endswith((".py", ".yaml", ".json")):
-                    path = Path(folder, name)
-                    digest.update(f"{path}\n".encode() + path.read_bytes())
+    digest.update(hash_of_code().encode())
     return digest.hexdigest()
 
 
@@ -304,7 +321,7 @@ def _open(path: Path | None, key: str) -> sqlite3.Connection:
     return database
 
 
-def _files(folders: Sequence[Folder]) -> Iterator[tuple[int, str, str]]:
+def files_in(folders: Sequence[RecordFolder]) -> Iterator[tuple[int, str, str]]:
     """Number of the folder, path and state of every file of a record, in their order."""
     for place, folder in enumerate(folders):
         files = []

@@ -22,7 +22,7 @@ SIZE_PREFIX = "training_"
 COMMITTED, SUBMITTED, YOURS = "committed", "submitted", "yours"  # where a record was found
 
 
-class Facts(NamedTuple):
+class SettingFacts(NamedTuple):
     """What the records of one identity share.
 
     Attributes:
@@ -78,7 +78,7 @@ class RecordSummary:
     weights: str | None
     machine: str
     content: str
-    facts: Facts = field(compare=False)
+    facts: SettingFacts = field(compare=False)
     origin: str = COMMITTED
 
     @property
@@ -87,8 +87,12 @@ class RecordSummary:
         return self.role == "baseline"
 
 
-def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
-    """The summary of a record as it was read."""
+def summary_of(record: RunRecord, origin: str = COMMITTED, content: str = "") -> RecordSummary:
+    """The summary of a record as it was read.
+
+    Args:
+        content: its content hash, where that is known.
+    """
     canonical = settled(record)
     made_by = canonical.provenance
     flat = dict(flatten(canonical.config.get("tasks", {})))
@@ -122,8 +126,8 @@ def summary_of(record: RunRecord, origin: str = COMMITTED) -> RecordSummary:
         tested=hash_of(canonical.metrics.get("test", {})),
         weights=canonical.weights_sha256,
         machine=", ".join(part for part in (made_by.device, made_by.platform) if part),
-        content=record.content_hash(),
-        facts=Facts(flat, _setting(canonical)),
+        content=content or record.content_hash(),
+        facts=SettingFacts(flat, _setting(canonical)),
         origin=origin,
     )
 

@@ -36,6 +36,7 @@ WITH_RANDOM_TRIGGERS = ("laptop", "gpu", "paper")
 # What the runs about dynamics have and no run of this figure: probes after so few steps, and random
 # embeddings of these sizes.
 FINE, WIDE, NARROW = 5, 256, 32
+COARSE = 50  # probes of the figure about attention, which asks for the end
 
 
 def sweeps(preset: str) -> list[Sweep]:
@@ -73,7 +74,8 @@ def belongs(record: RunRecord) -> bool:
     """Whether a record is of this figure: models of its rows, and predictors of one kind of
     triggers."""
     if record.task != "bigram":
-        return record.task in TASKS and record.role != "baseline" and not is_of_dynamics(record)
+        others = is_of_dynamics(record) or attends(record)
+        return record.task in TASKS and record.role != "baseline" and not others
     if record.role == "baseline":
         return bool(setting(record, "tasks.triggers") == "fixed")
     return record.role == "final" and (row_of(record) in LABELS or record.model in guests())
@@ -87,6 +89,12 @@ def is_of_dynamics(record: RunRecord) -> bool:
     return record.task == "three_gradient_steps" and embeddings_and_width in [
         ("gaussian", d) for d in (WIDE, NARROW)
     ]
+
+
+def attends(record: RunRecord) -> bool:
+    """Whether a run belongs to the figure about where attention looks, and not to this one."""
+    probes = setting(record, "tasks.probe_every")
+    return record.task == "bigram_probes" and bool(probes == COARSE)
 
 
 def row_of(record: RunRecord) -> str:

@@ -32,7 +32,7 @@ from reproduce.claims.trials import finished, over_trials, pooled
 from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked, place_of
 from reproduce.drawing.traces import curve_over_seeds
 from reproduce.experiment import Experiment, OverSeeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
 TITLE = "Factual recall: attention or MLP, facts for parameters, and what is learned first"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
@@ -80,6 +80,11 @@ RUNS = (
 )
 
 
+def alone(record: RunRecord) -> bool:
+    """Whether attention was trained without any MLP: these runs have a figure of their own."""
+    return bool(setting(record, "tasks.mlp_widths") == [0])
+
+
 def variant(record: RunRecord) -> str:
     """The part of the task and its settings."""
     return repr(sorted(record.config["tasks"].items()))
@@ -121,7 +126,7 @@ def picture(records: Records) -> Picture:
     diagrams = finished(list(filter(DIAGRAMS.has, records)))
     full_or_all = finished(searches(records, STEPS) or searches(records))
     above = [_diagram(diagrams), _facts(full_or_all)]
-    return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.2)
+    return Picture(TITLE, [PanelRow(above, 4), PanelRow(below, 4)], width=13.2)
 
 
 def _diagram(runs: Records) -> Panel:
@@ -351,7 +356,9 @@ EXPERIMENT = Experiment(
     SOURCE,
     CLAIMS,
     runs=RUNS,
-    records=lambda records: latest_of_task(records, TASK, variant),
+    records=lambda records: latest_of_task(
+        (record for record in records if not alone(record)), TASK, variant
+    ),
     panels=picture,
     variant=variant,
     control=UNTRAINED.by(factual_recall="tasks.steps=1 tasks.phase_steps=1"),

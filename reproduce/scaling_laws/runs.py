@@ -61,6 +61,7 @@ LAWS: dict[str, Callable[[float], float]] = {  # exponents of d in theory, by th
     "threshold_12": lambda alpha: 1 - alpha,
 }
 NAIVE = ("frequency", "seen")
+ALPHAS = (1.5, 2.5, 3.0)  # of a figure of their own, which asks for the exponents by α
 TABLE = Runs("infinite_memory", "scaling_laws", baseline="infinite_memory")
 MAP_GRIDS = {  # sizes and samples from 10 on, evenly on a log axis, and trials
     "smoke": (8, 8, 10),
@@ -92,6 +93,18 @@ def _spaced(last: int, count: int) -> list[int]:
 def scheme_of(record: RunRecord) -> str | None:
     """The scheme of a run, as a key of ``SCHEMES``."""
     return next((name for name, scheme in SCHEMES.items() if scheme.runs().has(record)), None)
+
+
+def of_alpha(record: RunRecord) -> float:
+    """The exponent of the Zipf law of a run."""
+    return float(record.config["tasks"]["alpha"])
+
+
+def belongs(record: RunRecord) -> bool:
+    """Whether a record is of the figure for one α."""
+    if record.task != "scaling_laws" or of_alpha(record) in ALPHAS:
+        return False
+    return TABLE.has(record) or scheme_of(record) is not None
 
 
 def variant(record: RunRecord) -> tuple[str | None, ...]:

@@ -26,7 +26,7 @@ from reproduce.claims.grammar import (
 from reproduce.drawing.traces import curve_over_seeds
 from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 from reproduce.state_tracking.whole_words import share_by_length
 
 TITLE = "State tracking: word problems of groups, trained short and asked long"
@@ -138,8 +138,8 @@ def picture(records: Sequence[RunRecord]) -> Picture:
     shown = [group for group in GROUPS if group in groups]
     rows = []
     for part in filter(None, (shown[:3], shown[3:])):
-        rows.append(Row([_by_position(records, group) for group in part]))
-        rows.append(Row([_whole_words(records, group) for group in part]))
+        rows.append(PanelRow([_by_position(records, group) for group in part]))
+        rows.append(PanelRow([_whole_words(records, group) for group in part]))
     return Picture(TITLE, rows, width=12, legend="below")
 
 

@@ -297,7 +297,7 @@ class BabiStories(Task):
         return Batch(window[:, :-1], window[:, 1:], tokens=len(starts) * self.length)
 
     def _estimates(self) -> dict[str, tuple[TokenStream, Positions]]:
-        """Random windows as in the paper's curves: of the validation and of the training file."""
+        """Random windows of validation and training, as the authors' code draws them."""
         train, valid = self.stream("train"), self.stream("valid")
         # Both estimates have the same seed for every model and run: they differ by the model alone.
         count = self.estimate_windows

@@ -12,18 +12,18 @@ from html import escape, unescape
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.config.files import group_file
 from leaderboards.app import PAGES
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.verdicts import Claim, VerdictFile
+from leaderboards.tables.verdicts import FigureVerdicts, JudgedClaim
 from leaderboards.views.overview import overview
 from leaderboards.views.sentences import summary
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
+from tests.leaderboards.app_test import AppTest
 from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import samples
 
@@ -34,7 +34,7 @@ PUBLISHED = read_published(FOLDER.parent / "reproduce" / "published")
 @pytest.fixture(scope="module")
 def board() -> Board:
     records = samples()
-    claim = Claim(
+    claim = JudgedClaim(
         name="n",
         source="Figure 9",
         sentence="The Mosaic is more accurate.",
@@ -43,7 +43,7 @@ def board() -> Board:
         evidence="difference +0.402",
         seeds=3,
     )
-    unasked = Claim(
+    unasked = JudgedClaim(
         name="m",
         source="Figure 9",
         sentence="So it is with much text.",
@@ -55,7 +55,7 @@ def board() -> Board:
         cost="32 runs of 200 to 1,000 steps",
     )
     verdicts = [
-        VerdictFile(
+        FigureVerdicts(
             schema_version=1,
             figure=figure,
             preset=preset,
@@ -155,15 +155,15 @@ def test_order_search_metric_and_selection_are_in_the_address(open_page, board):
 
 
 def test_an_unknown_value_in_the_address_is_said_and_not_changed_silently(open_page):
-    page, _ = open_page("task", task="regbenc", metric="acuracy", columns="rink")
+    page, _ = open_page("task", task="regbenc", metric="acuracy", columns="rink", log="maybe")
     said = " ".join(text.value for text in page.text)
     assert "Task: there is no 'regbenc' here; did you mean 'regbench'? This shows regbench." in said
     assert "Metric: there is no 'acuracy' here; did you mean 'accuracy'?" in said
     assert "Columns: there is no 'rink' here; did you mean 'rank'?" in said
-    for name, switch in (("task", {"log": "maybe"}), ("claims", {"all": "maybe"})):
-        page, _ = open_page(name, **switch)
-        said = " ".join(text.value for text in page.text)
-        assert "'maybe' is neither true nor false. This shows false." in said
+    assert "'maybe' is neither true nor false. This shows false." in said
+    page, _ = open_page("claims", all="maybe")
+    said = " ".join(text.value for text in page.text)
+    assert "'maybe' is neither true nor false. This shows false." in said
     page, _ = open_page("record", record="nobody")
     assert "There is no record 'nobody' on this board." in page.text[0].value
 
@@ -266,7 +266,7 @@ def test_a_selection_that_there_is_not_is_told(monkeypatch):
     monkeypatch.setenv("BOARD", str(COMMITTED))
     monkeypatch.setattr(sys, "argv", ["app.py"])
     script = "from leaderboards.screens import task\ntask.show()"
-    for asked, told in (("gtp2", True), ("gpt2", False), ("", False)):
+    for asked, told in (("gtp2", True), ("gpt2", False)):
         page = AppTest.from_string(script, default_timeout=120)
         page.query_params["selected"] = asked
         page.run()

@@ -85,12 +85,6 @@ def examples() -> Iterator[RunRecord]:
                 yield record
 
 
-def test_no_committed_record_says_otherwise_than_its_curves() -> None:
-    refused = {r.run_id: following.agrees(r) or derived.agrees(r) for r in committed_records()}
-    assert len(refused) > 1000
-    assert {run_id: why for run_id, why in refused.items() if why} == {}
-
-
 def test_every_metric_that_a_record_tells_is_refused_when_it_is_another() -> None:
     """Its items say the same: without curves, what is forged with its items is believed."""
     escaped, checked = set(), 0

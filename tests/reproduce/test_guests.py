@@ -42,7 +42,7 @@ class MyModel(nn.Module):
 '''
 GUEST = "models=+a_package.MyModel"
 SHORT = ["training.steps=2", "seeds=1", "n_trials=1", "tasks.validation_size=8"]
-SHORT += ["tasks.test_size=8", "device=cpu"]
+SHORT += ["tasks.test_size=8", "training.batch_size=2", "device=cpu"]
 
 
 @pytest.fixture
@@ -61,17 +61,22 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_about_it(
     package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for figure, count in (("figure9", 2), ("table3", 2)):
-        assert main([figure, GUEST, *SHORT], FIGURES) == OK
+    for model in ("MyModel", "gpt2", "memory_mosaic"):
+        for size in (100, 500):
+            write_record(regbench(model, 0, size, 0.3, 0.2), package / "made/records")
+    made = ["records=made/records", "store=made"]
+    for figure, count, words in (("figure9", 2, made), ("table3", 2, SHORT)):
+        assert main([figure, GUEST, *words], FIGURES) == OK
         said = capsys.readouterr().out
         assert "models=+a_package.MyModel" in said
         own = [line for line in said.splitlines() if line.startswith("MyModel (not committed), ")]
-        runs = list(read_records([package / "runs/records"]))
+        store = package / ("made" if words is made else "runs")
+        runs = list(read_records([store / "records"]))
         means = {f"{r.headline.value:.4g}" for r in runs if r.model == "MyModel"}
         assert own
         assert all(line.endswith(", mean of 1 run") for line in own)
         assert {line.split("accuracy ")[1].partition(",")[0] for line in own} <= means
-        (folder,) = (package / "runs" / "reproductions" / figure).iterdir()
+        (folder,) = (store / "reproductions" / figure).iterdir()
         picture = Picture.read(folder / "curves.json")
         drawn = [t for t in picture.panels[0].traces if "MyModel (not committed)" in t.name]
         assert sum(len(t.x) for t in drawn if t.seeds) == count
@@ -89,11 +94,11 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
     assert [row.count("|") for row in rows] == [rows[0].count("|")] * len(rows)
 
     # The same records are enough, and the figure of the contenders alone is as it was.
-    assert main(["figure9", GUEST, "records=runs/records", "store=again"], FIGURES) == OK
-    (again,) = (package / "again" / "reproductions" / "figure9").iterdir()
+    assert main(["table3", GUEST, "records=runs/records", "store=again"], FIGURES) == OK
+    (again,) = (package / "again" / "reproductions" / "table3").iterdir()
     assert "MyModel (not committed)" in (again / "curves.json").read_text()
-    assert main(["figure9", "records=runs/records", "store=plain"], FIGURES) == OK
-    plain = package / "plain" / "reproductions" / "figure9" / "smoke"
+    assert main(["table3", "records=runs/records", "store=plain"], FIGURES) == OK
+    plain = package / "plain" / "reproductions" / "table3" / "smoke"
     assert "MyModel" not in (plain / "curves.json").read_text()
     verdicts = [json.loads((one / "verdicts.json").read_text()) for one in (again, plain)]
     assert verdicts[0]["claims"] == verdicts[1]["claims"]
@@ -101,7 +106,7 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
 
     # What is left to run is counted, and not said to be in a plan that has no guests.
     capsys.readouterr()
-    assert main(["figure9", GUEST, *SHORT, "seeds=2", "dry_run=true"], FIGURES) == OK
+    assert main(["table3", GUEST, *SHORT, "seeds=2", "dry_run=true"], FIGURES) == OK
     left = capsys.readouterr().out.splitlines()[-1]
     assert "runs that are needed have no record" in left
     assert "python -m reproduce evidence" not in left

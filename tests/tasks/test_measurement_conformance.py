@@ -144,8 +144,11 @@ def test_a_measurement_is_a_function_of_settings_split_and_seed(name: str) -> No
     assert random.getstate() == state[1]
     metrics = here.metrics
     assert all(type(value) is float and math.isfinite(value) for value in metrics.values())
-    headline = build_measurement(compose([f"tasks={name}", f"models={model}"])).headline
-    assert headline.name in metrics
+    configuration = compose([f"tasks={name}", f"models={model}", "preset=smoke"])
+    measurement = build_measurement(configuration)
+    assert measurement.headline.name in metrics
+    # Before hours of runs are made that no board takes, such as for a letter in a name.
+    assert refusals(name, measurement, configuration.tasks, {model: here}) == {}
     for curve in here.curves.values():
         assert len(curve["x"]) == len(curve["y"]) > 0
 

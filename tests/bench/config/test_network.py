@@ -17,7 +17,7 @@ from bench.config.command_line import read
 from bench.config.config import compose
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
-from tests.conftest import Command
+from tests import commands
 
 TINYSTORIES = ["tasks=babistories", "models=gpt2", "tasks.corpus=tinystories"]
 
@@ -107,7 +107,7 @@ def test_generated_text_is_taken_within_seconds_where_nothing_answers(
     assert compose(LAPTOP).tasks["corpus"] == "grammar"  # no network is asked for a configuration
 
 
-def test_a_corpus_out_of_reach_is_asked_for_once(run_command: Command) -> None:
+def test_a_corpus_out_of_reach_is_asked_for_once() -> None:
     """The client of the hub would ask six times, and wait 23 seconds between."""
     asked = []
 
@@ -121,7 +121,7 @@ def test_a_corpus_out_of_reach_is_asked_for_once(run_command: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=hang_up, args=(server,), daemon=True).start()
         environment = {"HF_ENDPOINT": address_of(server), network.OFFLINE: ""}
-        ended = run_command("-m", "bench.prepare", *TINYSTORIES, env=environment)
+        ended = commands.run("-m", "bench.prepare", *TINYSTORIES, env=environment)
     assert ended.returncode == 2
     assert len(asked) == 1
     # On a slow machine lines of progress come before the sentence.

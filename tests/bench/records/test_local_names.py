@@ -49,7 +49,7 @@ def test_every_local_variable_of_the_project_may_have_another_name() -> None:
     """The compiler makes the same of the code under new names, and most of the variables that it
     knows have one."""
     free = known = 0
-    for path in FILES:
+    for path in FILES[::2]:
         tree = ast.parse(source := path.read_bytes())
         other, older = renamed(source, in_place(tree))
         code = compiled(other)
@@ -58,13 +58,13 @@ def test_every_local_variable_of_the_project_may_have_another_name() -> None:
         free += sum(name in older for name in names_of_code)
         known += len(names_of_code)
     assert len(FILES) > 300
-    assert free > 0.9 * known > 7000
+    assert free > 0.9 * known > 3500
 
 
 def test_the_normal_form_has_no_names_of_local_variables() -> None:
-    """They are drawn at random; some are those of built-in functions. Every third file: all of
-    models and tasks are renamed below."""
-    for seed, path in enumerate(FILES[::3]):
+    """They are drawn at random; some are those of built-in functions. All of models and tasks are
+    renamed below."""
+    for seed, path in enumerate(files_of("reproduce", root=ROOT)[::3]):
         tree = ast.parse(source := path.read_bytes())
         other, _ = renamed(source, at_random(seed, names_of(tree)))
         assert names_in_order(other) == names_in_order(tree), path
@@ -82,7 +82,7 @@ def functions(path: Path) -> Iterator[tuple[str, str]]:
 def test_no_two_functions_of_the_project_fall_together() -> None:
     """Lambdas may: two of them differ by nothing but the names of their parameters."""
     together = []
-    for path in FILES:
+    for path in FILES[1::2]:
         by_form: dict[str, set[str]] = defaultdict(set)
         for text, form in functions(path):
             by_form[form].add(text)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mlflow.tracking import MlflowClient
 
 from bench import train
 from bench.records.schema import read_record
-from tests.conftest import Command, told_by_a_process
+from tests import commands
+from tests.conftest import Command
 
 # One creation was killed between two tables, another is killed on its way; then three processes
 # track a record each, at the same moment.
@@ -58,13 +59,17 @@ print(json.dumps([creation.exitcode, *(worker.exitcode for worker in workers)]))
 """
 
 
-def client(store: Path) -> MlflowClient:
+def client(store: Path) -> Any:
+    from mlflow.tracking import MlflowClient  # two seconds, which each worker would take
+
     return MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")
 
 
 @pytest.mark.processes
 def test_a_fresh_store_takes_all_who_come_at_once(tmp_path: Path) -> None:
-    assert told_by_a_process(AT_ONCE, str(tmp_path)) == [-9, 0, 0, 0]
+    done = commands.run("-c", AT_ONCE, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [-9, 0, 0, 0]
     experiments = [e.experiment_id for e in client(tmp_path).search_experiments()]
     runs = client(tmp_path).search_runs(experiments)
     assert sorted(run.data.tags["seed"] for run in runs) == ["0", "1", "2"]

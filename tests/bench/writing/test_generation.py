@@ -107,25 +107,24 @@ def best_first(found: list[Continuation], exponent: float) -> list[Continuation]
 def test_greedy_equals_full_recomputation_token_by_token(name: str) -> None:
     model = model_of_text(name)
     expected: list[int] = []
-    while len(expected) < 20:
+    while len(expected) < 12:
         expected.append(int(next_log_probabilities(model, expected).argmax()))
     for found in (
-        greedy(model, PROMPT, new_tokens=20),
-        beam_search(model, PROMPT, width=1, new_tokens=20)[0],
+        greedy(model, PROMPT, new_tokens=12),
+        beam_search(model, PROMPT, width=1, new_tokens=12)[0],
     ):
         assert found.tokens == expected
         assert_scored_by_the_forward_pass(model, [found])
     end = expected[-1]
-    stopped = greedy(model, PROMPT, new_tokens=20, end=end).tokens
+    stopped = greedy(model, PROMPT, new_tokens=12, end=end).tokens
     assert stopped == expected[: expected.index(end) + 1]
 
 
 @on_every_class
-@pytest.mark.parametrize("width", [2, 5])
-def test_beam_search_equals_full_recomputation_token_by_token(name: str, width: int) -> None:
+def test_beam_search_equals_full_recomputation_token_by_token(name: str) -> None:
     model = model_of_text(name)
-    found = beam_search(model, PROMPT, width=width, new_tokens=9, end=END)
-    expected = recomputed_beam(model, width, 9)
+    found = beam_search(model, PROMPT, width=5, new_tokens=9, end=END)
+    expected = recomputed_beam(model, 5, 9)
     assert [one.tokens for one in found] == [one.tokens for one in expected]
     assert_scored_by_the_forward_pass(model, found)
 

@@ -24,7 +24,6 @@ from leaderboards.site.tasks import task_of
 from leaderboards.views import curves, models
 from leaderboards.views.charts import chart
 from leaderboards.views.columns import columns, written
-from leaderboards.views.dots import dots
 from leaderboards.views.links import Link, claim_id
 from leaderboards.views.overview import overview
 from leaderboards.views.tables import AT_FIRST, contents_of, headline_tables, lines, whole
@@ -190,20 +189,16 @@ def test_a_page_asks_for_what_it_shows_and_lets_nothing_else_in(pages: dict[str,
 
 
 def test_every_chart_is_one_that_altair_accepts(board: OpenBoard, pages: dict[str, Read]) -> None:
-    for brief in headline_tables(board, "regbench"):
-        rows = whole(board, brief).rows
-        alt.LayerChart.from_dict(dots(rows))
-    for by_size, logarithmic in ((False, False), (False, True), (True, True)):
-        found = curves.named(board.lines("regbench", by_size=by_size, metric=_metric(by_size)))
-        drawn = [(name, line, (1,) * len(line.x)) for name, line in found]
-        names = {name: line.model for name, line in found}
-        alt.LayerChart.from_dict(chart(drawn, names, "a title ↑", logarithmic))
-    for spec in pages[task_page("regbench")].specs[:6]:
-        alt.LayerChart.from_dict(spec)
-
-
-def _metric(by_size: bool) -> str:
-    return "accuracy" if by_size else "accuracy_by_position"
+    """One of each kind of a page, by the marks of its layers, and what the app alone draws."""
+    found = curves.named(board.lines("regbench", by_size=False, metric="accuracy_by_position"))
+    drawn = [(name, line, (1,) * len(line.x)) for name, line in found]
+    names = {name: line.model for name, line in found}
+    logarithmic = chart(drawn, names, "a title ↑", True)
+    specs = pages[task_page("regbench")].specs
+    kinds = {json.dumps([layer["mark"] for layer in spec["layer"]]): spec for spec in specs}
+    assert len(kinds) > 1
+    for spec in (logarithmic, *kinds.values()):
+        alt.LayerChart.validate(spec)
 
 
 def test_rows_lie_beside_their_page(board: OpenBoard, files: dict[str, bytes]) -> None:

@@ -170,6 +170,7 @@ def test_a_run_is_not_made_again_by_another_setting_under_another_name(tmp_path:
         submit(forged(of_trial, tmp_path), [])
 
 
+@pytest.mark.usefixtures("few")
 def test_records_that_are_added_elsewhere_agree_with_the_committed_ones(tmp_path: Path) -> None:
     changed = Forgery(TRAINED, seed(100), "")
     path = forged(changed, tmp_path)

@@ -15,6 +15,7 @@ from models.layers.contextual_memory import read_past, unit
 from models.memories.kernel import Kernel
 from models.memories.modern_hopfield import ModernHopfield
 from models.memories.nearest_neighbour import NearestNeighbour
+from models.memories.thresholded import Thresholded
 from tests.closeness import assert_near
 from tests.models.memories.test_matrix_memories import units
 
@@ -115,6 +116,18 @@ def test_without_updates_modern_hopfield_is_the_kernel_on_unit_keys() -> None:
         memory.write(keys, values)
     for one, other in zip(hopfield.read(asked), kernel.read(asked), strict=True):
         assert_near(one, other, terms=9 + 2 * 6, condition=20)  # β = 20
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 0.3])
+def test_a_thresholded_sum_is_its_formula(threshold: float) -> None:
+    keys, values, asked = normals(9, 5, seed=1), normals(9, 4, seed=2), normals(6, 5, seed=3)
+    memory = Thresholded(5, 4, threshold=threshold)
+    memory.write(keys, values)
+    stored, queries = (x.numpy() / np.linalg.norm(x, axis=-1, keepdims=True) for x in (keys, asked))
+    expected = np.maximum(queries @ stored.T - threshold, 0) @ values.numpy()
+    assert_near(memory.read(asked).values, expected, terms=9 + 2 * 5, condition=20)
+    with pytest.raises(ValueError, match="threshold is a cosine from -1 to below 1"):
+        Thresholded(5, 4, threshold=1.0)
 
 
 def test_an_update_cleans_a_noisy_query() -> None:

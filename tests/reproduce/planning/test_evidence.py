@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,14 +30,14 @@ from reproduce.claims.claims import ClaimResult
 from reproduce.claims.observations import latest
 from reproduce.claims.verdicts import not_asked
 from reproduce.planned import PlannedRun
-from reproduce.planning.command import Asked, main
+from reproduce.planning.command import EvidenceRequest, main
 from reproduce.planning.console import print_how_to_commit
 from reproduce.planning.cost import Speeds
 from reproduce.planning.survey import PRESETS, Candidate, Review, Survey, in_order
 from reproduce.planning.work import clock
 from reproduce.request import Request
+from tests import commands
 from tests.bench.records import make_record
-from tests.conftest import ROOT
 from tests.reproduce.plans import in_words
 
 FIGURES = reproductions()
@@ -68,7 +65,7 @@ def test_where_runs_are_made_goes_to_every_figure(prefix: str) -> None:
     making = {f"{prefix}executor": "ray", f"{prefix}ray.num_gpus": 0.25}
     making[f"{prefix}storage"] = "postgresql://bench@host/bench"
     figures = ["figure4", "figure9"]
-    asked = Asked.of({**making, "figures": figures, "preset": "smoke"}, FIGURES)
+    asked = EvidenceRequest.of({**making, "figures": figures, "preset": "smoke"}, FIGURES)
     assert asked.storage == "postgresql://bench@host/bench"
     for name, settings in asked.settings(FIGURES).items():
         assert making.items() <= settings.items()
@@ -344,9 +341,7 @@ def test_what_was_killed_goes_on_and_repeats_nothing(
 ) -> None:
     """kill -9 at a random moment of a plan that nothing is committed for, then the same again."""
     words = ["preset=smoke", "figures=scaling_laws", f"store={tmp_path}"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "reproduce", "evidence", *words]
-    killed = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    killed = commands.start("-m", "reproduce", "evidence", *words)
     records = Store(tmp_path).records
     deadline = time.monotonic() + 120
     while not list(records.glob("*.json")) and time.monotonic() < deadline:

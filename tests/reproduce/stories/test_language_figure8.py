@@ -321,7 +321,7 @@ def test_one_figure_shows_one_corpus_and_the_same_windows() -> None:
 
 
 @pytest.mark.parametrize("loss", [lost, lambda run: run])
-def test_equal_records_give_equal_bytes_and_the_figure_names_its_corpus(
+def test_equal_records_give_equal_pictures_and_the_figure_names_its_corpus(
     loss: Any, tmp_path: Path
 ) -> None:
     unigram = of_documents("unigram", 0, tables(transformer, length=64), role="baseline")

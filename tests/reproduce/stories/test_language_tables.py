@@ -234,7 +234,7 @@ def test_a_corpus_that_is_not_generated_says_what_it_is() -> None:
     ],
     ids=["figure7", "table1", "table2"],
 )
-def test_equal_records_give_equal_bytes_and_the_figure_names_its_corpus(
+def test_equal_records_give_equal_pictures_and_the_figure_names_its_corpus(
     reproduction: Experiment, records: list[RunRecord], tmp_path: Path
 ) -> None:
     assert written(reproduction, records, tmp_path).note.startswith("corpus: grammar")

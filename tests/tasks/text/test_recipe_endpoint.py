@@ -25,7 +25,6 @@ from tasks.text.recipe.filters import begins_with, clean
 from tasks.text.recipe.prompts import draw_prompt, load_lists
 from tests.tasks.text.chat_server import MODEL, ChatServer, Reply, StoryTeller, serving
 
-pytest.importorskip("openai")
 KEY = "sk-very-secret-4711"
 LISTS = load_lists()
 FINAL = ("stories.jsonl", "prompts.jsonl", "report.json")
@@ -39,6 +38,7 @@ def teller() -> StoryTeller:
 
 @pytest.fixture(autouse=True)
 def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("MY_KEY", KEY)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
