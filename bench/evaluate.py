@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from bench.config.command_line import Settings, read
+from bench.config.source_files import trusted_names
 from core.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command
 from core.files import write_atomically
 from core.places import absolute
@@ -46,13 +47,12 @@ def main(settings: Settings) -> int:
     from bench.records.report import print_comparison
     from bench.runs.evaluating import EvaluationRequest, evaluate_again, evaluate_by
 
-    trusted = trust if isinstance(trust, list) else [trust]
     request = EvaluationRequest(
         run=str(run),
         store=absolute(str(store or "runs")),
         device=None if device is None else str(device),
         settings=of_task,
-        trust=None if trust is None else ",".join(map(str, trusted)),
+        trust=trusted_names(trust),
     )
     if task is not None:
         return OK if evaluate_by(str(task), request).outcome == "ok" else RUN_FAILED

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.config.command_line import Settings, read
+from bench.config.source_files import trusted_names
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.words import command_line
 
 HELP = """\
-usage: python -m bench.examine run=ID [store=FOLDER] [device=cpu|cuda] [trust=PACKAGE] [write=false]
+usage: python -m bench.examine run=ID [store=FOLDER] [device=cpu|cuda] [write=false]
+       [trust=PACKAGE|FILE.py]
 
 Examine the model of a finished run by its saved weights, as the engine does before it scores test
 data: it is causal at several cuts and lengths, in training and eval mode, keeps nothing between
@@ -20,7 +22,8 @@ has, or the path of a record file.
 The record is completed by what was passed. If the model fails, the record becomes that of a failed
 run, which has no rank, and the one before it is kept in the run's folder in work/. With write=false
 the record stays as it is.
-tasks.KEY=PLACE says where data lie; trust=PACKAGE imports a model that is not of this project.
+tasks.KEY=PLACE says where data lie; trust=PACKAGE or trust=FILE.py imports
+a model that is not of this project (several: "trust=[package,./FILE.py]").
 Exit code 4 when the model fails."""
 
 
@@ -42,8 +45,8 @@ def main(settings: Settings) -> int:
     from bench.runs.reexamining import examine_run
 
     root = Path(str(store or "runs"))
-    device, trust = device and str(device), trust and str(trust)
-    passed = examine_run(str(run), root, device, places, trust, write=write)
+    device = device and str(device)
+    passed = examine_run(str(run), root, device, places, trusted_names(trust), write=write)
     return OK if passed else VERIFICATION_FAILED
 
 

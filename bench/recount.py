@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from bench.config.command_line import read_each
+from bench.config.source_files import trusted_names
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.places import absolute
 from core.progress import progress
@@ -44,7 +45,7 @@ def main(settings: Sequence[tuple[str, Any]]) -> int:
         if output is not None:
             answers = opened.enter_context(absolute(str(output)).open("w", encoding="utf-8"))
         for path in paths:
-            counted, agrees = recount_again(path, places, trust and str(trust), report)
+            counted, agrees = recount_again(path, places, trusted_names(trust), report)
             print(counted.model_dump_json(), file=answers, flush=True)
             code = code if agrees else VERIFICATION_FAILED
     return code

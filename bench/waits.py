@@ -5,26 +5,47 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from core.errors import OK, UserError, command, nearest
 from core.files import ROOT, write_atomically
 from core.places import absolute
 from core.words import command_line, texts
 
-# Name -> the words after "python"; each is run in a store of its own.
+
+class Wait(NamedTuple):
+    """A command that is measured.
+
+    Attributes:
+        command: the words after "python".
+        prepared_by: those of a command that is given once before, where it does not prepare itself.
+        made_anew: what is deleted before each round, by its place in the store.
+    """
+
+    command: str
+    prepared_by: str = ""
+    made_anew: tuple[str, ...] = ()
+
+
 WAITS = {
-    "figure9": "-m reproduce figure9 preset=laptop",
-    "table3": "-m reproduce table3 preset=laptop",
-    "figure8": "-m reproduce figure8 preset=smoke",
-    "sweep": "-m bench.sweep tasks=in_context_regression committed=true",
-    "evidence": "-m evidence dry_run=true",
-    "list": "-m bench",
+    "figure9": Wait("-m reproduce figure9 preset=laptop"),
+    "table3": Wait("-m reproduce table3 preset=laptop"),
+    "figure8": Wait("-m reproduce figure8 preset=laptop"),
+    "sweep": Wait("-m bench.sweep tasks=in_context_regression committed=true"),
+    "evidence": Wait("-m evidence dry_run=true"),  # as older checkouts call it, too
+    "list": Wait("-m bench"),
+    "board": Wait(
+        "-m leaderboards.build local=true",
+        "-m bench.sweep tasks=three_moons models=lstm n_trials=1 seeds=2",
+        ("board.parquet", ".board.parquet.index"),
+    ),
 }
 HELP = f"""\
 usage: python -m bench.waits [KEY=VALUE ...]
@@ -35,7 +56,7 @@ once before it counts, in a store of its own, so that what is not committed is t
   before=FOLDER   another checkout of this project, run in turn with this one
   rounds=3        how often; the medians are printed
   only=NAME       one of {", ".join(WAITS)}
-  output=FILE     JSON with every number
+  output=FILE     JSON with every number; those of other commands stay in it
 
 example: python -m bench.waits before=../older only=figure9"""
 
@@ -58,29 +79,38 @@ def main(settings: Mapping[str, str | None]) -> int:
     trees["here"] = ROOT
     seconds: dict[str, dict[str, list[float]]] = {}
     for name in [request["only"]] if request["only"] else WAITS:
-        seconds[name] = _measured(WAITS[name].split(), trees, int(request["rounds"]))
+        seconds[name] = _measured(WAITS[name], trees, int(request["rounds"]))
         medians = {tree: statistics.median(measured) for tree, measured in seconds[name].items()}
         print(name, *(f"{tree} {median:.2f} CPU-s" for tree, median in medians.items()), sep="  ")
     if request["output"]:
-        write_atomically(absolute(request["output"]), json.dumps(seconds, indent=1).encode())
+        path = absolute(request["output"])
+        before = json.loads(path.read_text()) if path.exists() else {}
+        write_atomically(path, (json.dumps({**before, **seconds}, indent=1) + "\n").encode())
     return OK
 
 
-def _measured(arguments: list[str], trees: dict[str, Path], rounds: int) -> dict[str, list[float]]:
-    """CPU-seconds of a command in each tree, in turns."""
+def _measured(wait: Wait, trees: dict[str, Path], rounds: int) -> dict[str, list[float]]:
+    """CPU-seconds of a command in each tree, in turns, each with a store of its own."""
     seconds: dict[str, list[float]] = {tree: [] for tree in trees}
     with tempfile.TemporaryDirectory() as folder:
         for count in range(rounds + 1):
             for tree, root in trees.items():
-                store = [] if arguments == ["-m", "bench"] else [f"store={folder}/{tree}"]
-                spent = _cpu_seconds([*arguments, *store], root, folder)
+                place = Path(folder, tree)
+                place.mkdir(exist_ok=True)
+                # Otherwise the command prepares itself, by a first round that does not count.
+                if not count and wait.prepared_by:
+                    _cpu_seconds(wait.prepared_by.split(), root, place)
+                for name in wait.made_anew:
+                    made = place / "runs" / name
+                    shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
+                spent = _cpu_seconds(wait.command.split(), root, place)
                 if count:
                     seconds[tree].append(spent)
     return seconds
 
 
-def _cpu_seconds(arguments: list[str], root: Path, folder: str) -> float:
-    """What a command and the processes that it waits for spend."""
+def _cpu_seconds(arguments: list[str], root: Path, folder: Path) -> float:
+    """What a command that is given in a folder, and the processes that it waits for, spend."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(

@@ -160,6 +160,13 @@ class Kind(Generic[Content]):
         return keys
 
 
+def own_yaml(path: Path) -> Any:
+    """What a YAML file of this project's own holds, read by libyaml where PyYAML was built with it:
+    in a tenth of the time."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_text(encoding="utf-8"), loader)
+
+
 def beyond_bounds(tree: Any) -> str:
     """Why a tree of mappings, lists and scalars is too much to work with, as in "holds …"; empty
     if it is not."""

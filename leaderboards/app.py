@@ -1,4 +1,4 @@
-"""The leaderboard's pages. They read one Parquet file, and import neither PyTorch nor its friends.
+"""The leaderboard's pages. They read a folder of Parquet files, and import no PyTorch.
 
 ``python -m leaderboards.serve`` starts them. Text from records is shown through templates that
 escape it, or by elements that show plain text, never as Markdown.

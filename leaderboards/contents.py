@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from leaderboards.tables.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from leaderboards.tables.lines import Board, ClaimLine, ModelCurve, RecordLine, Replication, Row
 from leaderboards.tables.open_board import KeptBoard, OpenBoard, read_board
 
 __all__ = [
     "Board",
     "ClaimLine",
     "KeptBoard",
-    "Line",
+    "ModelCurve",
     "OpenBoard",
     "RecordLine",
     "Replication",

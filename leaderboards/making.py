@@ -18,7 +18,7 @@ from leaderboards.tables import status
 from leaderboards.tables.builder import Inputs, build
 from leaderboards.tables.difference import difference_from_records
 from leaderboards.tables.open_board import OpenBoard
-from leaderboards.tables.sources import Folder
+from leaderboards.tables.sources import RecordFolder
 from leaderboards.tables.summaries import COMMITTED, SUBMITTED, YOURS
 
 
@@ -100,14 +100,14 @@ def inputs(folders: Sequence[Path], house: Path, store: Path | None = None) -> I
     committed, submitted = [], []
     for folder in folders:
         if folder.resolve().is_relative_to(status.SUBMISSIONS.resolve()):
-            submitted.append(Folder(folder, SUBMITTED))
+            submitted.append(RecordFolder(folder, SUBMITTED))
         else:
-            committed.append(Folder(folder, COMMITTED))
+            committed.append(RecordFolder(folder, COMMITTED))
     sources = committed + submitted  # of equal run ids the first counts
     verifications = [status.FOLDER]
     own_verdicts = []
     if store is not None:
-        sources.append(Folder(Store(store).records, YOURS))
+        sources.append(RecordFolder(Store(store).records, YOURS))
         verifications.insert(0, store / status.OWN)  # of one record the last counts
         # A reproduction with changed settings lies in a folder of another name, and its verdicts
         # are not those of the preset.

@@ -11,7 +11,7 @@ from leaderboards.contents import Board, ClaimLine
 from leaderboards.markdown import SMALLEST, in_words, row_of
 from leaderboards.render import NOT_ASKED, PRESETS, plain
 from leaderboards.tables.verdicts import DECIDED
-from leaderboards.views.abilities.questions import Answer, Question, answers, questions
+from leaderboards.views.abilities.questions import AbilityQuestion, ModelAnswer, answers, questions
 from leaderboards.views.figures import counted_claims, figures_of, most_demanding
 
 NAMED = 5  # models in one cell; the picture has the others
@@ -38,7 +38,7 @@ def _table(board: Board) -> list[str]:
     return [*head, "|---" * 4 + "|", *lines, "", marks, ""]
 
 
-def _cells(question: Question, placed: Sequence[Answer]) -> list[str]:
+def _cells(question: AbilityQuestion, placed: Sequence[ModelAnswer]) -> list[str]:
     """The question with its page and steps, and the models by what they have shown."""
     works = [answer for answer in placed if answer.works]
     best = [answer for answer in works if answer.row.rank_best == 1]
@@ -50,7 +50,7 @@ def _cells(question: Question, placed: Sequence[Answer]) -> list[str]:
     return [page, _named(best), _named(also), _named(others)]
 
 
-def _named(listed: Sequence[Answer]) -> str:
+def _named(listed: Sequence[ModelAnswer]) -> str:
     """Their labels; in italics who is not ranked."""
     names = []
     for answer in listed[:NAMED]:

@@ -154,11 +154,16 @@ class Configuration(Settings):
         changed: dict[str, Any] = {"overrides": {**self.overrides, **settings}}
         training: dict[str, Any] = {}
         models: dict[str, Any] = {}
+        by_epochs = "training.epochs" in {**self.overrides, **settings}  # which steps make void
         for key, value in settings.items():
             section, _, name = key.partition(".")
             if key == "seed" and type(value) is int and 0 <= value < 2**32:
                 changed["seed"] = value
-            elif section == "training" and self.takes is None and name not in DEPENDENT:
+            elif (
+                section == "training"
+                and self.takes is None
+                and (name not in DEPENDENT or (name == "steps" and not by_epochs))
+            ):
                 training[name] = _as_kind_of(getattr(self.training, name, None), value)
             elif section == "models" and self._models_are_independent and name != "_target_":
                 models[name] = _as_kind_of(self.models.get(name), value)

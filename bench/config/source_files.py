@@ -83,6 +83,14 @@ def use_named(target: str) -> str:
     return f"{use_file(matched['file'])}:{matched['name']}"
 
 
+def trusted_names(setting: object) -> str | None:
+    """What a command line says after ``trust=``, a name or a list of names, with commas between
+    them."""
+    if setting is None:
+        return None
+    return ",".join(map(str, setting if isinstance(setting, list) else [setting]))
+
+
 def use_trusted(text: str | None) -> str | None:
     """What ``trust=`` of a command line names, as :func:`source_name` calls it; several of them
     have commas between them.

@@ -15,11 +15,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from bench.records.code import code_hash, is_own
 from bench.records.provenance import PROTOCOL_VERSION
-from bench.records.schema import Provenance
+from bench.records.schema import FrozenModel, Provenance
 from core.files import ROOT, write_atomically
 from core.reading import Kind
 
@@ -35,11 +35,7 @@ FORMS: tuple[Form, ...] = ("current", "equivalent", "of an earlier form")
 _CHOICE = re.compile(r'(models\.\w+)=("(?:[^"\\]|\\.)*"|true|false|null)(?= |$)')
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-
-class Code(_Frozen):
+class Code(FrozenModel):
     """The code behind a run: the classes of its task and model, and the hashes of their source.
     A predictor without training has the task's for both."""
 
@@ -76,7 +72,7 @@ class Name:
     config: Config
 
 
-class Compared(_Frozen):
+class Compared(FrozenModel):
     """One short run that was made by both; ``results`` hashes everything that it measured."""
 
     words: str
@@ -85,7 +81,7 @@ class Compared(_Frozen):
     results: Sha256
 
 
-class Equivalence(_Frozen):
+class Equivalence(FrozenModel):
     """Two states of the code behind one task and model that give identical bytes.
 
     Proven by runs, it holds for all numbers, and for those choices of the model (texts and truth
@@ -155,7 +151,7 @@ def flat(config: Config) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if not key.endswith("._target_")}
 
 
-class _Table(_Frozen):
+class _Table(FrozenModel):
     schema_version: Literal[1] = 1
     entries: tuple[Equivalence, ...] = ()
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import yaml
-
 from bench.records.schema import RunRecord
 from core.files import ROOT
+from core.reading import own_yaml
 
 SAMPLES = ROOT / "tasks" / "text" / "samples"
 
@@ -50,7 +49,7 @@ def named_texts() -> tuple[NamedText, ...]:
     """All that have a name."""
     texts = []
     for path in sorted(SAMPLES.glob("*.yaml")):
-        facts = yaml.safe_load(path.read_text())
+        facts = own_yaml(path)
         hashes = [digest for split in facts["tokens_sha256"].values() for digest in split.values()]
         about = {key: facts[key] for key in ("label", "licence", "attribution", "changes", "page")}
         texts.append(NamedText(path.stem, **about, tokens_sha256=frozenset(hashes)))

@@ -30,11 +30,13 @@ Role = Literal["single", "trial", "final", "baseline", "control"]
 FINISHED: tuple[Outcome, ...] = ("ok", "diverged")  # the others are worth another try
 
 
-class _Frozen(BaseModel):
+class FrozenModel(BaseModel):
+    """Immutable, without fields that it does not name."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
-class Headline(_Frozen):
+class Headline(FrozenModel):
     """The number that a table is ranked by, on the test split (of a trial: on validation)."""
 
     name: str
@@ -43,7 +45,7 @@ class Headline(_Frozen):
     value: float | None = None
 
 
-class Provenance(_Frozen):
+class Provenance(FrozenModel):
     """Where a number comes from. The fields marked * are part of the identity."""
 
     model_code: str  # * SHA-256 of the model's source, comments and docstrings left out
@@ -63,7 +65,7 @@ class Provenance(_Frozen):
     started_at: str  # ISO 8601, UTC
 
 
-class Cost(_Frozen):
+class Cost(FrozenModel):
     """What a run cost, measured by the same code for every model."""
 
     parameters: int = 0
@@ -98,7 +100,7 @@ Passed = Literal[
 ]
 
 
-class Examination(_Frozen):
+class Examination(FrozenModel):
     """What the model of a run was examined for and has passed. A model that fails one is a failed
     run.
 
@@ -113,14 +115,14 @@ class Examination(_Frozen):
     unused_parameters: Several[str] = Field(default_factory=list)
 
 
-class Curve(_Frozen):
+class Curve(FrozenModel):
     """y against x."""
 
     x: Several[float]
     y: Several[float]
 
 
-class Restart(_Frozen):
+class Restart(FrozenModel):
     """One of several trainings of which the lowest final training loss was kept."""
 
     seed: int
@@ -128,7 +130,7 @@ class Restart(_Frozen):
     kept: bool
 
 
-class Trial(_Frozen):
+class Trial(FrozenModel):
     """One setting that a study tried.
 
     Attributes:
@@ -158,7 +160,7 @@ class Trial(_Frozen):
         return fmean(known) if len(known) == len(self.over_seeds) else None
 
 
-class Study(_Frozen):
+class Study(FrozenModel):
     """The search that chose this setting, on the validation split."""
 
     name: str
@@ -184,7 +186,7 @@ def _usable(config: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return config
 
 
-class RunRecord(_Frozen):
+class RunRecord(FrozenModel):
     """One run. See ``docs/architecture.md`` for the life of a record."""
 
     schema_version: Literal[1] = SCHEMA_VERSION

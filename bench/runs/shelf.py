@@ -51,6 +51,10 @@ class Shelf:
             data_of_task = self._data.setdefault(_text(record.config["tasks"]), [])
             if record.provenance.data not in data_of_task:
                 data_of_task.append(record.provenance.data)
+        self._finals: dict[tuple[str, str], list[RunRecord]] = {}
+        for record in self._runs.values():
+            if record.role == "final" and record.study is not None:
+                self._finals.setdefault((record.task, record.model), []).append(record)
         self._identities: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._predictors: dict[str, list[RunRecord]] = {}
         for record in self._runs.values():
@@ -80,10 +84,7 @@ class Shelf:
 
     def finals(self, configuration: Configuration) -> Iterator[RunRecord]:
         """What searches over the model on its task came to."""
-        for record in self._runs.values():
-            same = (record.task, record.model) == (configuration.task, configuration.model)
-            if same and record.role == "final" and record.study is not None:
-                yield record
+        yield from self._finals.get((configuration.task, configuration.model), ())
 
     def predictors(self, configuration: Configuration) -> list[RunRecord]:
         """The task's predictors without training."""

@@ -166,8 +166,7 @@ class Contender:
             jobs = [Job(f"trial {trial.number}", chosen, "trial") for trial, chosen in trials]
             self._submit(ticket, jobs, [trial for trial, _ in trials], executor)
             return True
-        running_jobs = chain(*self.running.values())
-        under_way = any(job.role == "trial" for job, _ in running_jobs)
+        under_way = any(job.role == "trial" for job, _ in chain(*self.running.values()))
         may_repeat = self.stage >= Stage.REPEATS and not under_way and not self.repeats
         if may_repeat and not self.waits():
             self.repeats.extend(self._plan_repeats())
@@ -218,10 +217,9 @@ class Contender:
     def finish(self, is_blocked: bool) -> None:
         """Say what was lost, once all that can be made has been, and why a model is held."""
         self.result.lost = self.lost()
-        if is_blocked and not self.result.lost:
+        reason = "; ".join(self.result.lost)
+        if is_blocked and not reason:
             reason = "how far its grid grows is not known while a run of another model is lost"
-        else:
-            reason = "; ".join(self.result.lost)
         self.result.cause = self.result.cause or reason or None
 
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
@@ -377,8 +375,7 @@ class Contender:
         )
 
     def _supersede(self, identities: Collection[str]) -> None:
-        """Take the final records of this study out of the way that are of another setting; as
-        trials they stay, for whoever chooses again."""
+        """Make trials of the study's final records of other settings, for a later choice."""
         c = self.configuration
         for path in sorted(self.store.records.glob(f"{c.task}-{c.model}-{c.preset}-*.json")):
             record = read_record(path)

@@ -8,7 +8,7 @@ from leaderboards.contents import OpenBoard
 from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, one_of
 from leaderboards.views.compare import (
-    Comparison,
+    RowComparison,
     common_tables,
     compare,
     costs,
@@ -65,11 +65,11 @@ def _compared(
     _board: OpenBoard,
     _row_a: object,
     _row_b: object,
-) -> Comparison:
+) -> RowComparison:
     return compare(_board, _row_a, _row_b)  # type: ignore[arg-type]
 
 
-def _differences(result: Comparison) -> None:
+def _differences(result: RowComparison) -> None:
     if result.by_seed or result.by_item:
         page.text(
             "The interval above is over seeds and test items together, as in the claims; each one "
@@ -88,7 +88,7 @@ def _differences(result: Comparison) -> None:
         page.text(result.missing)
 
 
-def _beside(board: OpenBoard, result: Comparison) -> None:
+def _beside(board: OpenBoard, result: RowComparison) -> None:
     names = {"a": result.a.label, "b": result.b.label}
     config = {key: st.column_config.TextColumn(name) for key, name in names.items()}
     left, right = st.columns(2)

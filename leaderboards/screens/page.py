@@ -18,7 +18,7 @@ from leaderboards.tables.folder import MANIFEST
 from leaderboards.views.columns import FORMATS, LINKS
 from leaderboards.views.links import Link
 from leaderboards.views.overview import Overview, overview
-from leaderboards.views.parts import Code, Filled, Grid, Links, Part, Text
+from leaderboards.views.parts import CodeBlock, FilledTemplate, Links, Part, SortableTable, Text
 from leaderboards.views.trust import explained
 
 if TYPE_CHECKING:
@@ -90,12 +90,12 @@ def show(parts: Iterable[Part]) -> None:
             draw("text", **vars(part))
         elif isinstance(part, Links):
             links(part.links, part.lead)
-        elif isinstance(part, Filled):
+        elif isinstance(part, FilledTemplate):
             draw(part.template, **part.data)
-        elif isinstance(part, Grid):
+        elif isinstance(part, SortableTable):
             text(heading=part.heading, lead=part.lead)
             grid(part.lines, part.words or part.heading, part.first_columns or None)
-        elif isinstance(part, Code):
+        elif isinstance(part, CodeBlock):
             st.text(part.heading)
             if isinstance(part.content, str):
                 st.code(part.content, language=None, wrap_lines=True)

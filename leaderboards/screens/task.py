@@ -23,7 +23,7 @@ from leaderboards.views.tables import (
     BEST_FIRST,
     ORDERS,
     Brief,
-    Table,
+    RankedTable,
     cards,
     contents_of,
     first_task,
@@ -63,8 +63,8 @@ def show() -> None:
 
 
 def _table(
-    board: OpenBoard, tables_of_task: Sequence[Table[Brief]], middle: Any, right: Any
-) -> Table[Row]:
+    board: OpenBoard, tables_of_task: Sequence[RankedTable[Brief]], middle: Any, right: Any
+) -> RankedTable[Row]:
     """The table that the address asks for, or the most telling one."""
     options = presets(tables_of_task)
     preset = one_of("Preset", options, "preset", opening(tables_of_task).preset, middle)
@@ -87,7 +87,7 @@ def _table(
     return replace(table, rows=tuple(matching_rows or table.rows))
 
 
-def _numbers(board: OpenBoard, table: Table[Row]) -> None:
+def _numbers(board: OpenBoard, table: RankedTable[Row]) -> None:
     rows = table.rows
     contents = contents_of(board, rows)
     table_lines = lines(rows, contents)
@@ -147,7 +147,7 @@ def _lead_on(rows: Sequence[Row]) -> None:
             page.links([*model, *seeds[:RECORDS]], f"{name(row)}:")
 
 
-def _curves(board: OpenBoard, table: Table[Row]) -> None:
+def _curves(board: OpenBoard, table: RankedTable[Row]) -> None:
     kinds = {}
     for kind in (drawn.POSITION, drawn.SIZE):
         if curves := drawn.curves(board, table.task, table.preset, table.variant, kind):
@@ -190,7 +190,9 @@ def _curves(board: OpenBoard, table: Table[Row]) -> None:
     )
 
 
-def _about(board: OpenBoard, table: Table[Row], tables_of_task: Sequence[Table[Brief]]) -> None:
+def _about(
+    board: OpenBoard, table: RankedTable[Row], tables_of_task: Sequence[RankedTable[Brief]]
+) -> None:
     page.show(claim_parts(board, table.task, in_app))
     page.show(coverage_parts(table.task, tables_of_task))
     with st.expander("Cards"):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from leaderboards.markup import markup
 from leaderboards.render import PRESETS, plain, task_label
-from leaderboards.site.tasks import Task
+from leaderboards.site.tasks import TaskPages
 from leaderboards.views.models import Model
 
 SURE, OPEN, NOTHING = "#2e7d4f", "#8f6a0e", "#6b6b6b"  # as verdicts are coloured
@@ -33,7 +33,7 @@ class Badge(NamedTuple):
         return json.dumps(content | {"color": self.colour}, indent=1).encode()
 
 
-def of_task(task: Task) -> Badge:
+def of_task(task: TaskPages) -> Badge:
     """Who leads the table that the task opens on."""
     label = task_label(task.name)
     rows = task.tables[0].table.rows if task.tables else ()

@@ -12,7 +12,7 @@ OPEN = "open"  # the text of a link that is a column of its own
 _RANK = re.compile(r"\d+")
 
 
-class Cell(NamedTuple):
+class HtmlCell(NamedTuple):
     """One cell.
 
     Attributes:
@@ -34,12 +34,12 @@ class Column(NamedTuple):
     more: bool
 
 
-class Grid(NamedTuple):
+class HtmlTable(NamedTuple):
     """A table with the words for whoever does not see it."""
 
     alt_text: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[HtmlCell, ...], ...]
 
 
 def grid(
@@ -48,7 +48,7 @@ def grid(
     first: Sequence[str] = (),
     titles: Mapping[str, str] | None = None,
     hrefs: Mapping[str, Sequence[str]] | None = None,
-) -> Grid:
+) -> HtmlTable:
     """A table of the lines, in their order.
 
     Args:
@@ -69,20 +69,20 @@ def grid(
             href = hrefs[column.name][place] if column.name in hrefs else ""
             cells.append(_cell(column, line.get(column.name), href))
         rows.append(tuple(cells))
-    return Grid(alt_text, tuple(shown_columns), tuple(rows))
+    return HtmlTable(alt_text, tuple(shown_columns), tuple(rows))
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _cell(column: Column, value: Any, href: str) -> Cell:
+def _cell(column: Column, value: Any, href: str) -> HtmlCell:
     if column.name in LINKS:
-        return Cell(OPEN if value else "", None, value or "")
+        return HtmlCell(OPEN if value else "", None, value or "")
     text = written(column.name, value)
     if not column.number:
-        return Cell(text, None, href)
+        return HtmlCell(text, None, href)
     if column.name == "rank":
         best = _RANK.match(text)
-        return Cell(text, best[0] if best else "", "")
-    return Cell(text, repr(value) if _is_number(value) else "", "")
+        return HtmlCell(text, best[0] if best else "", "")
+    return HtmlCell(text, repr(value) if _is_number(value) else "", "")

@@ -14,7 +14,7 @@ from leaderboards.views.figures import figures_of
 from leaderboards.views.links import claim_id, link, slug, to_record
 from leaderboards.views.models import model, model_page
 from leaderboards.views.overview import Overview, overview_page
-from leaderboards.views.parts import Grid, Links, Part, Text
+from leaderboards.views.parts import Links, Part, SortableTable, Text
 from leaderboards.views.records import Record, record_page
 
 
@@ -62,14 +62,14 @@ def of_claims(board: OpenBoard, overview: Overview) -> Page:
     for segment in overview.verdicts:
         lines = claims.lines([c for c in counted if c.verdict == segment.verdict], address)
         heading, anchor = f"{segment.sign} {segment.verdict}", slug(segment.verdict)
-        parts.append(Grid(heading, lines, claims.AT_FIRST, anchor=anchor))
+        parts.append(SortableTable(heading, lines, claims.AT_FIRST, anchor=anchor))
     note = (
         "Verdicts of all presets; those above count each figure once, at the most demanding "
         "preset that was run, and leave out smoke, which tests the machinery."
     )
     parts.append(Text((note,), heading="By figure"))
     for figure in figures_of(board.claims()):
-        part = Grid(
+        part = SortableTable(
             f"{figure.title} ({figure.name}, preset {figure.preset})",
             claims.lines(figure.claims, address),
             claims.AT_FIRST,
@@ -102,7 +102,7 @@ def of_records(board: OpenBoard) -> Page:
             record = address(to_record(line["run_id"], line["origin"]))
             lines.append({"record": record, **line})
     first_columns = ("run_id", "task", "preset", "label", "seed", "outcome", "record")
-    parts = written(RECORDS, [Grid("Records", lines, first_columns)])
+    parts = written(RECORDS, [SortableTable("Records", lines, first_columns)])
     return Page(RECORDS, "Records", tuple(parts))
 
 

@@ -13,7 +13,7 @@ from leaderboards.markup import markup
 from leaderboards.site.addresses import from_page, relative
 from leaderboards.site.grids import grid
 from leaderboards.views.charts import Spec
-from leaderboards.views.parts import Code, Filled, Grid, Links, Part, Text
+from leaderboards.views.parts import CodeBlock, FilledTemplate, Links, Part, SortableTable, Text
 
 FIT = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
 Item = tuple[str, str, str]  # name, address, and what is told of it
@@ -61,11 +61,11 @@ def written(place: str, parts: Iterable[Part]) -> list[Markup]:
         elif isinstance(part, Links):
             if part.links:
                 pieces.append(fill(place, "links", **vars(part)))
-        elif isinstance(part, Filled):
+        elif isinstance(part, FilledTemplate):
             pieces.append(fill(place, part.template, **part.data))
-        elif isinstance(part, Grid):
+        elif isinstance(part, SortableTable):
             pieces.append(table(place, part))
-        elif isinstance(part, Code):
+        elif isinstance(part, CodeBlock):
             is_text = isinstance(part.content, str)
             text = part.content if is_text else to_json(part.content, indent=1).decode()
             pieces.append(fill(place, "code", heading=part.heading, text=text, folded=part.folded))
@@ -82,7 +82,7 @@ def fill(place: str, template: str, /, **data: Any) -> Markup:
 
 def table(
     place: str,
-    part: Grid,
+    part: SortableTable,
     titles: Mapping[str, str] | None = None,
     hrefs: Mapping[str, Sequence[str]] | None = None,
     chart: Chart | None = None,

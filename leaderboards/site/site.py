@@ -16,11 +16,11 @@ from leaderboards.site import badges, citation, pages
 from leaderboards.site.addresses import badge, slug
 from leaderboards.site.assets import ASSETS
 from leaderboards.site.parts import Page
-from leaderboards.site.tasks import Task, task_of, task_page_of
+from leaderboards.site.tasks import TaskPages, task_of, task_page_of
 from leaderboards.views import models as modelled
 from leaderboards.views.overview import Overview, overview
 from leaderboards.views.records import record
-from leaderboards.views.tables import Table
+from leaderboards.views.tables import RankedTable
 
 File = tuple[str, bytes]  # the place in the site, and what is there
 
@@ -41,7 +41,7 @@ class Site:
         return overview(self.board)
 
     @cached_property
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[TaskPages]:
         """Every task that the board has, or that a planned cell of the overview leads to."""
         names = set(self.board.tasks())
         for _, lines in self.overview.matrix.groups:
@@ -108,7 +108,7 @@ class Site:
             years.append(found_record.content["provenance"]["started_at"][:4])
             yield pages.of_record(found_record, self.models)
 
-    def _linked(self, task: str) -> list[Table[Row]]:
+    def _linked(self, task: str) -> list[RankedTable[Row]]:
         """The tables of a task by other metrics that the overview leads to, as the app has them."""
         whole_tables = []
         for _, source in self.overview.matrix.sources:

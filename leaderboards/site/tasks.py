@@ -16,12 +16,12 @@ from leaderboards.site.parts import badge as shown_badge
 from leaderboards.views import curves as drawn
 from leaderboards.views.dots import dots as dots_chart
 from leaderboards.views.links import slug, to_model
-from leaderboards.views.parts import Filled, Grid, Text
+from leaderboards.views.parts import FilledTemplate, SortableTable, Text
 from leaderboards.views.sentences import notes, scale_note, summary
 from leaderboards.views.tables import (
     AT_FIRST,
     Brief,
-    Table,
+    RankedTable,
     cards,
     contents_of,
     headline_tables,
@@ -38,7 +38,7 @@ OTHERS = ("metric", "model", "setting", "score", "low", "high", "rank", "seeds",
 class Shown:
     """A table of a task's page, and where it stands there."""
 
-    table: Table[Row]
+    table: RankedTable[Row]
     anchor: str
 
     @property
@@ -48,12 +48,12 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskPages:
     """A task of the board with all of its tables by the headline, the most telling first."""
 
     name: str
     tables: tuple[Shown, ...]
-    briefs: tuple[Table[Brief], ...]
+    briefs: tuple[RankedTable[Brief], ...]
 
     @property
     def place(self) -> str:
@@ -61,14 +61,14 @@ class Task:
         return task_page(self.name)
 
 
-def task_of(board: OpenBoard, name: str) -> Task:
+def task_of(board: OpenBoard, name: str) -> TaskPages:
     """A task; without tables, where the board has none of it."""
     briefs = headline_tables(board, name)
     ranked_tables = [whole(board, brief) for brief in most_telling_first(briefs)]
-    return Task(name, tuple(_anchored(ranked_tables)), tuple(briefs))
+    return TaskPages(name, tuple(_anchored(ranked_tables)), tuple(briefs))
 
 
-def _anchored(ranked_tables: Iterable[Table[Row]]) -> Iterator[Shown]:
+def _anchored(ranked_tables: Iterable[RankedTable[Row]]) -> Iterator[Shown]:
     taken: set[str] = set()
     for ranked_table in ranked_tables:
         preset, variant = ranked_table.preset, ranked_table.variant
@@ -79,7 +79,7 @@ def _anchored(ranked_tables: Iterable[Table[Row]]) -> Iterator[Shown]:
         yield Shown(ranked_table, anchor)
 
 
-def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> Page:
+def task_page_of(board: OpenBoard, task: TaskPages, linked: Sequence[RankedTable[Row]]) -> Page:
     """The page of a task.
 
     Args:
@@ -97,7 +97,7 @@ def task_page_of(board: OpenBoard, task: Task, linked: Sequence[Table[Row]]) -> 
     card_by_name: dict[str, Mapping[str, object]] = {}
     for placed in task.tables:
         card_by_name |= cards(placed.table)
-    below.append(Filled("cards", {"cards": card_by_name.items()}))
+    below.append(FilledTemplate("cards", {"cards": card_by_name.items()}))
     scale = scale_note(first.rows, task.briefs)
     parts = [
         *written(place, [Text((scale,) if scale else (), title=label)]),
@@ -126,7 +126,7 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
         ("CSV of the task", f"data/{slug(ranked_table.task)}.csv"),
         ("Parquet of the task", f"data/{slug(ranked_table.task)}.parquet"),
     ]
-    part = Grid(
+    part = SortableTable(
         f"{where(ranked_table)}: {ranked_table.metric}",
         lines(ranked_table.rows, contents_of(board, ranked_table.rows), from_page(place)),
         AT_FIRST,
@@ -157,12 +157,12 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
     )
 
 
-def where(ranked_table: Table[Row]) -> str:
+def where(ranked_table: RankedTable[Row]) -> str:
     """Where a table is among those of its task, in words."""
     return ", ".join(filter(None, (ranked_table.preset, ranked_table.variant)))
 
 
-def _curves(board: OpenBoard, task: Task) -> Iterator[Markup]:
+def _curves(board: OpenBoard, task: TaskPages) -> Iterator[Markup]:
     """Every curve that the app draws at first, for each table."""
     sized: set[str] = set()
     for ranked_table in (placed.table for placed in task.tables):
@@ -192,7 +192,9 @@ CURVES = {
 }
 
 
-def _curve(ranked_table: Table[Row], lines: Sequence[drawn.Line], metric: str, kind: str) -> Chart:
+def _curve(
+    ranked_table: RankedTable[Row], lines: Sequence[drawn.ModelCurve], metric: str, kind: str
+) -> Chart:
     of_metric = [line for line in lines if line.metric == metric]
     if kind == drawn.SIZE:
         wanted = drawn.sources_at_first(of_metric)
@@ -205,7 +207,7 @@ def _curve(ranked_table: Table[Row], lines: Sequence[drawn.Line], metric: str, k
     return chart(title, f"Curves of {metric} on {ranked_table.place}", spec)
 
 
-def _other_metrics(board: OpenBoard, task: Task) -> Iterator[Grid]:
+def _other_metrics(board: OpenBoard, task: TaskPages) -> Iterator[SortableTable]:
     """Every number of ours by other metrics, and every published one."""
     headlines = {placed.table.metric for placed in task.tables}
     rows = [row for row in board.rows(task.name) if row.metric not in headlines]
@@ -216,4 +218,4 @@ def _other_metrics(board: OpenBoard, task: Task) -> Iterator[Grid]:
             cells = {"metric": row.metric, **line}
             shown_lines.append({key: cells[key] for key in OTHERS})
         heading = f"Other metrics: {', '.join(filter(None, (preset, variant)))}"
-        yield Grid(heading, shown_lines, folded=True)
+        yield SortableTable(heading, shown_lines, folded=True)

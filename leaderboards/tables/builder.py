@@ -28,7 +28,8 @@ from leaderboards.tables.index import Index, files_in
 from leaderboards.tables.lines import Board, ClaimLine, Row
 from leaderboards.tables.open_board import OpenBoard
 from leaderboards.tables.sources import (
-    Folder,
+    SOURCES,
+    RecordFolder,
     Sources,
     hash_of_code,
     hashes_by_task,
@@ -51,7 +52,7 @@ from leaderboards.tables.summaries import (
     summary_of,
 )
 from leaderboards.tables.task_tables import PreviousTables, tables_of_task
-from leaderboards.tables.verdicts import VerdictFile, claim_lines, read_verdicts
+from leaderboards.tables.verdicts import FigureVerdicts, claim_lines, read_verdicts
 from reproduce.published.numbers import PublishedFile, read_published
 
 # Notes of an index: the board that it belongs to, what its verdicts were read from, all published
@@ -73,7 +74,7 @@ class Inputs:
             made of the same files; None where all is to be made.
     """
 
-    folders: Sequence[Folder]
+    folders: Sequence[RecordFolder]
     published: Path
     verdicts: Sequence[Path] = ()
     verifications: Sequence[Path] = (FOLDER,)
@@ -161,6 +162,8 @@ def _build(
         in_summary = pc.and_(rows["headline"], pc.not_equal(rows["group"], ""))
         summaries[task] = rows.filter(in_summary)
     if last is not None and not changed:
+        complete = not refused and not stale_now
+        _keep_sources(index, inputs, statuses, output, last.sha256, complete)
         return
     empty = schema_of(Row).empty_table()
     staged.put("summary", pa.concat_tables([empty, *(summaries[t] for t in sorted(summaries))]))
@@ -170,16 +173,35 @@ def _build(
         staged.keep("claims", last.parts("")["claims"], last.path)
     manifest = staged.finish()
     index.note(BOARD, manifest.sha256)
-    is_everybodys = all(folder.origin != YOURS for folder in inputs.folders)
-    if is_everybodys and not refused and not stale_now:
+    complete = not refused and not stale_now
+    _keep_sources(index, inputs, statuses, output, manifest.sha256, complete)
+
+
+def _keep_sources(
+    index: Index,
+    inputs: Inputs,
+    statuses: VerificationStatuses,
+    output: Path,
+    sha256: str,
+    complete: bool,
+) -> None:
+    """Write what a board was made of, from which boards of one's own begin.
+
+    Args:
+        sha256: the hash of the board.
+        complete: whether nothing was refused or stale, which those boards have to tell themselves.
+    """
+    if complete and all(folder.origin != YOURS for folder in inputs.folders):
         tasks = hashes_by_task(index.hashes(), statuses.by_task())
-        write_sources(output, Sources(board=manifest.sha256, code=hash_of_code(), tasks=tasks))
+        write_sources(output, Sources(board=sha256, code=hash_of_code(), tasks=tasks))
+    else:
+        (output / SOURCES).unlink(missing_ok=True)
 
 
 def build_board(
     records: Iterable[RunRecord],
     published_files: Sequence[PublishedFile] = (),
-    verdicts: Sequence[VerdictFile] = (),
+    verdicts: Sequence[FigureVerdicts] = (),
     report: Report = silent,
     own: Iterable[RunRecord] = (),
     submitted: Iterable[RunRecord] = (),

@@ -25,4 +25,4 @@ def forms_in_words(board: Board) -> str:
     """One sentence with the three numbers."""
     counts = count_forms(board)
     numbers = ", ".join(f"{counts[form]} {form}" for form in FORMS)
-    return f"The code behind these records is {numbers} (docs/identity.md)."
+    return f"The code behind these records is {numbers} ([what the three mean](../identity.md))."

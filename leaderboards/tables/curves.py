@@ -10,14 +10,14 @@ from dataclasses import replace
 from bench.records.numbers import by_data_seed, kind_of, over_seeds
 from bench.records.schema import RunRecord
 from core.statistics import mean_interval
-from leaderboards.tables.grouping import Entry, Setting
-from leaderboards.tables.lines import Line, Row
+from leaderboards.tables.grouping import Setting, SettingRecords
+from leaderboards.tables.lines import ModelCurve, Row
 from leaderboards.tables.rows import kind_of_row
 
 LOSS_CURVES = ("training_loss", "validation_loss")  # against training steps
 
 
-def lines_of(setting: Setting) -> list[Line]:
+def lines_of(setting: Setting) -> list[ModelCurve]:
     """The curves of a setting, pointwise over its seeds."""
     finished = [record for record in setting.records if record.outcome == "ok"]
     # Seeds that failed have no curve: the legend says how many are left.
@@ -62,9 +62,9 @@ def lines_of(setting: Setting) -> list[Line]:
     return lines
 
 
-def _blank_line(entry: Entry) -> Line:
+def _blank_line(entry: SettingRecords) -> ModelCurve:
     first = entry.first
-    return Line(
+    return ModelCurve(
         task=first.task,
         preset=first.preset,
         variant=entry.variant,
@@ -89,21 +89,21 @@ def _blank_line(entry: Entry) -> Line:
     )
 
 
-SizedRow = tuple[Entry, Row]  # a row with its entry, which has a training size
+SizedRow = tuple[SettingRecords, Row]  # a row with its entry, which has a training size
 
 
-def has_size(entry: Entry) -> bool:
+def has_size(entry: SettingRecords) -> bool:
     """Whether a setting has a place on a curve by training size."""
     return entry.first.size is not None and not entry.beside
 
 
-def made_from(entries: Iterable[Entry]) -> str:
+def made_from(entries: Iterable[SettingRecords]) -> str:
     """Hash of all that the curves by size of these settings follow from."""
     texts = sorted(f"{entry.made_from} {entry.variant}" for entry in entries)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
-def lines_by_size(points: Iterable[SizedRow], made_from_hash: str) -> list[Line]:
+def lines_by_size(points: Iterable[SizedRow], made_from_hash: str) -> list[ModelCurve]:
     """For each model and metric of settings that differ in the training size the curve over it.
 
     At a size with several settings of a model, the curve takes the one that validation chose: a

@@ -28,11 +28,12 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from bench.records.schema import FrozenModel
 from core.files import make_folder, write_atomically
 from core.reading import Kind
-from leaderboards.tables.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from leaderboards.tables.lines import Board, ClaimLine, ModelCurve, RecordLine, Replication, Row
 
 MANIFEST = "board.json"
 MAXIMUM_LINES = 1_000_000  # of one file
@@ -41,7 +42,7 @@ KINDS: dict[str, type] = {
     "claims": ClaimLine,
     "summary": Row,
     "rows": Row,
-    "curves": Line,
+    "curves": ModelCurve,
     "records": RecordLine,
     "replications": Replication,
 }
@@ -65,27 +66,23 @@ _TYPES = {
 _NAME = r"^(claims|summary|(rows|curves|records|replications)/[A-Za-z0-9_][A-Za-z0-9_-]{0,199})$"
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Part(_Frozen):
+class BoardFile(FrozenModel):
     """One file of a board."""
 
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     lines: int = Field(ge=0, le=MAXIMUM_LINES)
 
 
-class Manifest(_Frozen):
+class BoardManifest(FrozenModel):
     """The files of a board by name, without ``.parquet``; ``sha256`` is the hash of this list, and
     so of the board."""
 
     schema_version: Literal[6] = 6
-    parts: dict[Annotated[str, Field(pattern=_NAME)], Part]
+    parts: dict[Annotated[str, Field(pattern=_NAME)], BoardFile]
     sha256: str
 
     @classmethod
-    def of(cls, parts: Mapping[str, Part]) -> Manifest:
+    def of(cls, parts: Mapping[str, BoardFile]) -> BoardManifest:
         """The list of these files."""
         unsealed = cls(parts=dict(sorted(parts.items())), sha256="")
         return unsealed.model_copy(update={"sha256": unsealed.hash()})
@@ -100,7 +97,7 @@ class Manifest(_Frozen):
         return sorted({name.partition("/")[2] for name in self.parts if "/" in name})
 
 
-LIST = Kind("board", Manifest, HOW, most=2**22)
+LIST = Kind("board", BoardManifest, HOW, most=2**22)
 
 
 @cache
@@ -137,7 +134,7 @@ class Staged:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, BoardFile] = {}
         self._waiting = path.with_name(f".{path.name}.new")
         shutil.rmtree(self._waiting, ignore_errors=True)  # of a build that was killed
 
@@ -145,9 +142,9 @@ class Staged:
         """Write one file of the board."""
         content = packed(name.partition("/")[0], table)
         write_atomically(self._waiting / f"{name}.parquet", content)
-        self.parts[name] = Part(sha256=hashlib.sha256(content).hexdigest(), lines=len(table))
+        self.parts[name] = BoardFile(sha256=hashlib.sha256(content).hexdigest(), lines=len(table))
 
-    def keep(self, name: str, part: Part, board: Path) -> None:
+    def keep(self, name: str, part: BoardFile, board: Path) -> None:
         """Let a file be as it is in a board, which may be another one.
 
         Raises:
@@ -161,9 +158,9 @@ class Staged:
             write_atomically(self._waiting / f"{name}.parquet", content)
         self.parts[name] = part
 
-    def finish(self) -> Manifest:
+    def finish(self) -> BoardManifest:
         """Let the board be what was put and kept; other files are taken away."""
-        manifest = Manifest.of(self.parts)
+        manifest = BoardManifest.of(self.parts)
         if self.path.is_file():  # a board of an earlier version
             self.path.unlink()
         make_folder(self.path)

@@ -28,7 +28,7 @@ ALWAYS_NAMED = ("corpus",)
 
 
 @dataclass(frozen=True)
-class Entry:
+class SettingRecords:
     """A setting of the board, by its records: those of one identity, one for each seed, in the
     order of seeds; those of other data seeds follow.
 
@@ -87,7 +87,7 @@ class Entry:
 class Setting:
     """The records of one entry, under the one name that all equal code gives them."""
 
-    entry: Entry
+    entry: SettingRecords
     records: tuple[RunRecord, ...]
 
     @property
@@ -147,7 +147,7 @@ def measured(record: RunRecord) -> dict[str, float]:
     return values
 
 
-def arrange(summaries: Iterable[RecordSummary]) -> list[Entry]:
+def arrange(summaries: Iterable[RecordSummary]) -> list[SettingRecords]:
     """All entries, sorted; records of trials and of controls are left out.
 
     Raises:
@@ -193,7 +193,7 @@ def arrange(summaries: Iterable[RecordSummary]) -> list[Entry]:
     for key, same in by_identity.items():
         group = key[0]
         names_a_search = not searched[key] and _model_of(key, same) in searched_models
-        entry = Entry(
+        entry = SettingRecords(
             tuple(same),
             names[key],
             variants[group],
@@ -205,10 +205,10 @@ def arrange(summaries: Iterable[RecordSummary]) -> list[Entry]:
     return _with_notes(sorted(entries, key=_order))
 
 
-def _with_notes(entries: Sequence[Entry]) -> list[Entry]:
+def _with_notes(entries: Sequence[SettingRecords]) -> list[SettingRecords]:
     """Places with what is notable of their runs: seeds that are missing, and the same weights or
     the same numbers as another entry of their table."""
-    by_results: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    by_results: dict[tuple[str, str], list[SettingRecords]] = defaultdict(list)
     for entry in entries:
         for result in _results(entry):
             by_results[entry.group, result].append(entry)
@@ -226,7 +226,7 @@ def _with_notes(entries: Sequence[Entry]) -> list[Entry]:
     return noted
 
 
-def _results(entry: Entry) -> set[str]:
+def _results(entry: SettingRecords) -> set[str]:
     """What its trained runs came to, each run by its weights and by all that it measured."""
     results: set[str] = set()
     for summary in entry.summaries:
@@ -278,7 +278,7 @@ def _rows_of(summaries: Sequence[RecordSummary]) -> dict[str, RecordSummary]:
     return rows
 
 
-def _order(entry: Entry) -> tuple[Any, ...]:
+def _order(entry: SettingRecords) -> tuple[Any, ...]:
     first = entry.first
     # Text and numbers in turn, so that 800 steps come before 2400.
     parts = re.split(r"(\d+)", entry.variant)

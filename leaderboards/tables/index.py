@@ -25,8 +25,14 @@ from core.errors import RUN_FAILED, UserError
 from core.progress import Report, counted, silent
 from leaderboards.checks.admission import check, contradiction
 from leaderboards.checks.agreement import NEAR, agree, shared
-from leaderboards.tables.sources import Folder, hash_of_code, task_of
-from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, Facts, RecordSummary, summary_of
+from leaderboards.tables.sources import RecordFolder, hash_of_code, task_of
+from leaderboards.tables.summaries import (
+    OFF_THE_BOARD,
+    YOURS,
+    RecordSummary,
+    SettingFacts,
+    summary_of,
+)
 
 LIBRARIES = ("numpy", "omegaconf", "pyarrow", "pydantic", "scipy")
 MANY = 500  # new files, after which one question to the database is faster than one for each
@@ -56,12 +62,12 @@ class Index:
         path: of the database; None for one that is thrown away.
     """
 
-    def __init__(self, path: Path | None, folders: Sequence[Folder]) -> None:
+    def __init__(self, path: Path | None, folders: Sequence[RecordFolder]) -> None:
         self.folders = folders
         # Tasks of which all records but one's own were checked when the committed board was made.
         self.admitted: Collection[str] = ()
         self._database = _open(path, made_by(folders))
-        self._facts: dict[str, Facts] = {}
+        self._facts: dict[str, SettingFacts] = {}
 
     def close(self, keep: bool) -> None:
         """Let the index be what it is now, or what it was before."""
@@ -134,7 +140,7 @@ class Index:
         query = "DELETE FROM files WHERE summary IS NULL AND task = ?"
         self._database.executemany(query, [(task,) for task in tasks])
 
-    def hashes(self) -> Iterator[tuple[Folder, str, str]]:
+    def hashes(self) -> Iterator[tuple[RecordFolder, str, str]]:
         """Folder, path and SHA-256 of every file that is not one's own."""
         for place, path, sha256 in self._database.execute("SELECT place, path, bytes FROM files"):
             if self.folders[place].origin != YOURS:
@@ -162,7 +168,7 @@ class Index:
         for place, text in self._database.execute(query, (task,)):
             summary = RecordSummary(
                 **dict(zip(_FIELDS, json.loads(text), strict=True)),
-                facts=Facts({}, {}),
+                facts=SettingFacts({}, {}),
                 origin=self.folders[place].origin,
             )
             name = summary.run_id, summary.origin == YOURS
@@ -189,11 +195,11 @@ class Index:
         del tree["content_sha256"]
         return RECORD.typed(Path(path), tree)
 
-    def _facts_of(self, identity: str) -> Facts:
+    def _facts_of(self, identity: str) -> SettingFacts:
         if identity not in self._facts:
             query = "SELECT content FROM facts WHERE identity = ?"
             (content,) = self._database.execute(query, (identity,)).fetchone()
-            self._facts[identity] = Facts(*json.loads(content))
+            self._facts[identity] = SettingFacts(*json.loads(content))
         return self._facts[identity]
 
     def _forget(self, numbers: Iterable[int]) -> tuple[set[str], set[bytes]]:
@@ -283,7 +289,7 @@ class Index:
         return touched
 
 
-def made_by(folders: Sequence[Folder]) -> str:
+def made_by(folders: Sequence[RecordFolder]) -> str:
     """Hash of everything beside the records that decides what their lines are."""
     digest = hashlib.sha256(json.dumps([[str(f.path), f.origin] for f in folders]).encode())
     digest.update(sys.version.encode())
@@ -315,7 +321,7 @@ def _open(path: Path | None, key: str) -> sqlite3.Connection:
     return database
 
 
-def files_in(folders: Sequence[Folder]) -> Iterator[tuple[int, str, str]]:
+def files_in(folders: Sequence[RecordFolder]) -> Iterator[tuple[int, str, str]]:
     """Number of the folder, path and state of every file of a record, in their order."""
     for place, folder in enumerate(folders):
         files = []

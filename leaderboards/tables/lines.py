@@ -73,7 +73,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Line:
+class ModelCurve:
     """A curve of one model setting: mean over seeds with its pointwise interval, or published."""
 
     task: str
@@ -195,7 +195,7 @@ class Board:
     """Everything that the app shows, in a fixed order: by task."""
 
     rows: tuple[Row, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ModelCurve, ...]
     claims: tuple[ClaimLine, ...]
     records: tuple[RecordLine, ...]
     replications: tuple[Replication, ...] = ()

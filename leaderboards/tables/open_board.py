@@ -32,11 +32,11 @@ from leaderboards.tables.folder import (
     LIST,
     MANIFEST,
     MAXIMUM_BYTES,
-    Manifest,
-    Part,
+    BoardFile,
+    BoardManifest,
     schema_of,
 )
-from leaderboards.tables.lines import Board, ClaimLine, Line, RecordLine, Replication, Row
+from leaderboards.tables.lines import Board, ClaimLine, ModelCurve, RecordLine, Replication, Row
 
 Item = TypeVar("Item")
 PARQUET = b"PAR1"  # with which such a file begins
@@ -91,9 +91,9 @@ class OpenBoard:
         """Rows by headline, of all tasks."""
         return self._lines(Row, "summary", where)
 
-    def lines(self, task: str, **where: Any) -> list[Line]:
+    def lines(self, task: str, **where: Any) -> list[ModelCurve]:
         """Curves of a task."""
-        return self._lines(Line, f"curves/{task}", where)
+        return self._lines(ModelCurve, f"curves/{task}", where)
 
     def claims(self, **where: Any) -> list[ClaimLine]:
         """Verdicts."""
@@ -138,7 +138,7 @@ class OpenBoard:
         tasks = dict.fromkeys(table["task"].to_pylist())
         return {task: table.filter(pc.equal(table["task"], task)) for task in tasks}
 
-    def parts(self, task: str) -> dict[str, Part]:
+    def parts(self, task: str) -> dict[str, BoardFile]:
         """The files of a task; under no name, those of all tasks."""
         parts = self._manifest.parts.items()
         return {name: part for name, part in parts if name.partition("/")[2] == task}
@@ -238,7 +238,7 @@ class OpenBoard:
             return True
         return self._read_list() != self._manifest
 
-    def _read_list(self) -> Manifest:
+    def _read_list(self) -> BoardManifest:
         path = self.path / MANIFEST
         if self.path.is_file():
             with open_regular(self.path) as file:

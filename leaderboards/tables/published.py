@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leaderboards.tables.lines import Line, Row
+from leaderboards.tables.lines import ModelCurve, Row
 from reproduce.published.numbers import PublishedFile
 
 PRESET = "paper"
@@ -77,7 +77,7 @@ def _row(
     )
 
 
-def lines(files: Iterable[PublishedFile]) -> Iterator[Line]:
+def lines(files: Iterable[PublishedFile]) -> Iterator[ModelCurve]:
     """One curve by training size for each label and metric that has at least two numbers."""
     for file in files:
         for series in _series(file):
@@ -88,7 +88,7 @@ def lines(files: Iterable[PublishedFile]) -> Iterator[Line]:
             for _, value, error in series.points:
                 low.append(None if error is None else value - error)
                 high.append(None if error is None else value + error)
-            yield Line(
+            yield ModelCurve(
                 task=file.task,
                 preset=PRESET,
                 variant=_in_words(file.settings),

@@ -12,7 +12,7 @@ from bench.records.numbers import kind_of
 from core.statistics import ROUNDING, Interval, Kind, deviation_of, half_width, mean_of
 from core.statistics import over_seeds as part_over_seeds
 from leaderboards.checks.seeds import missing_seeds
-from leaderboards.tables.grouping import Entry, one_of_each
+from leaderboards.tables.grouping import SettingRecords, one_of_each
 from leaderboards.tables.lines import Replication
 from leaderboards.tables.status import Check, VerificationStatuses
 from leaderboards.tables.summaries import OFF_THE_BOARD, YOURS, RecordSummary, hash_of
@@ -66,8 +66,8 @@ def _by_family(
 
 
 def entries_beside(
-    entries: Sequence[Entry], beside: Sequence[RecordSummary], kind: str
-) -> dict[int, Entry]:
+    entries: Sequence[SettingRecords], beside: Sequence[RecordSummary], kind: str
+) -> dict[int, SettingRecords]:
     """Number of an entry -> the entry of other runs of the same setting, where there are any."""
     by_identity: dict[str, list[int]] = defaultdict(list)
     by_family: dict[str, list[int]] = defaultdict(list)
@@ -92,7 +92,7 @@ def entries_beside(
     return entry_by_number
 
 
-def replications(entry: Entry, beside: Entry) -> list[Replication]:
+def replications(entry: SettingRecords, beside: SettingRecords) -> list[Replication]:
     """The runs of an entry with those that were made once more under the same identity and seed."""
     summary_by_run = {(summary.identity, summary.seed): summary for summary in entry.summaries}
     values = [s.value for s in entry.summaries if s.outcome == "ok" and s.value is not None]
@@ -104,7 +104,9 @@ def replications(entry: Entry, beside: Entry) -> list[Replication]:
     return pairs
 
 
-def verified_again(entries: Iterable[Entry], statuses: VerificationStatuses) -> list[Replication]:
+def verified_again(
+    entries: Iterable[SettingRecords], statuses: VerificationStatuses
+) -> list[Replication]:
     """What ``leaderboards.verify`` found where it made runs of these entries again, whether they
     passed or not; a record that stands in several tables counts in the first."""
     seen: set[str] = set()
@@ -119,7 +121,7 @@ def verified_again(entries: Iterable[Entry], statuses: VerificationStatuses) -> 
     return again
 
 
-def _checked(entry: Entry, summary: RecordSummary, check: Check) -> Replication:
+def _checked(entry: SettingRecords, summary: RecordSummary, check: Check) -> Replication:
     outcome, recorded = check.outcome or summary.outcome, summary.value
     bounded = recorded is not None and check.bound is not None
     blank = _pair(entry, summary, replace(summary, origin=VERIFIED, weights=None), None)
@@ -138,7 +140,7 @@ def _checked(entry: Entry, summary: RecordSummary, check: Check) -> Replication:
 
 
 def _pair(
-    entry: Entry, summary: RecordSummary, other: RecordSummary, explained: Interval | None
+    entry: SettingRecords, summary: RecordSummary, other: RecordSummary, explained: Interval | None
 ) -> Replication:
     return Replication(
         task=summary.task,

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.records.numbers import by_data_seed, components_of, items_of, over_seeds_and_items
 from core.statistics import Direction, Interval, rank_ranges
-from leaderboards.tables.grouping import Entry, Setting
+from leaderboards.tables.grouping import Setting, SettingRecords
 from leaderboards.tables.lines import Row
 
 MEASURED = "measured"
@@ -20,7 +20,7 @@ UNVERIFIED = "unverified"  # seeds that were sent for one, and nobody has run ag
 Directions = Mapping[tuple[str, str], Direction]
 
 
-def kind_of_row(entry: Entry) -> str:
+def kind_of_row(entry: SettingRecords) -> str:
     """What a row is: measured, a predictor without training, or what stands beside such a row."""
     return entry.beside or (REFERENCE if entry.first.is_reference else MEASURED)
 

@@ -42,7 +42,7 @@ DECIDING = (
 NO_CODE = ("board.parquet", "records", "submissions", "verdicts", "verifications")
 
 
-class Folder(NamedTuple):
+class RecordFolder(NamedTuple):
     """A folder of records, and where these were found: committed, submitted or yours."""
 
     path: Path
@@ -89,7 +89,7 @@ def task_of(path: str) -> str:
 
 
 def hashes_by_task(
-    files: Iterable[tuple[Folder, str, str]], verified: Mapping[str, str]
+    files: Iterable[tuple[RecordFolder, str, str]], verified: Mapping[str, str]
 ) -> dict[str, str]:
     """The hash of all that the tables of each task are made of.
 
@@ -109,15 +109,17 @@ def hashes_by_task(
 
 
 def write_sources(board: Path, sources: Sources) -> None:
-    """Write what the board in a folder was made of."""
-    text = json.dumps(sources.model_dump(), indent=1, sort_keys=True)
-    write_atomically(board / SOURCES, f"{text}\n".encode())
+    """Write what the board in a folder was made of, where that is not written there yet."""
+    content = f"{json.dumps(sources.model_dump(), indent=1, sort_keys=True)}\n".encode()
+    path = board / SOURCES
+    if not path.is_file() or path.read_bytes() != content:
+        write_atomically(path, content)
 
 
 def unchanged_tasks(
     board: OpenBoard,
     files: Iterable[tuple[int, str, str]],
-    folders: Sequence[Folder],
+    folders: Sequence[RecordFolder],
     verified: Mapping[str, str],
 ) -> set[str]:
     """The tasks of which a board was made by this code from these files, but for one's own; none
@@ -142,8 +144,8 @@ def unchanged_tasks(
 
 
 def _hashed(
-    files: Iterable[tuple[int, str, str]], folders: Sequence[Folder]
-) -> Iterator[tuple[Folder, str, str]]:
+    files: Iterable[tuple[int, str, str]], folders: Sequence[RecordFolder]
+) -> Iterator[tuple[RecordFolder, str, str]]:
     for place, path, _ in files:
         with Path(path).open("rb") as file:
             yield folders[place], path, hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from bench.records.schema import RunRecord
+from bench.records.schema import FrozenModel, RunRecord
 from core.errors import UserError
 from core.files import ROOT, write_atomically
 from core.reading import Kind, Several, read_all
@@ -27,11 +27,7 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 Checked = Literal["consistent", "re-scored", "re-run"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Check(_Frozen):
+class Check(FrozenModel):
     """One check, by one machine.
 
     Attributes:
@@ -74,7 +70,7 @@ class Check(_Frozen):
         return abs(self.found - self.recorded) > self.bound
 
 
-class Verification(_Frozen):
+class Verification(FrozenModel):
     """What was checked of one record.
 
     Attributes:

@@ -22,7 +22,7 @@ SIZE_PREFIX = "training_"
 COMMITTED, SUBMITTED, YOURS = "committed", "submitted", "yours"  # where a record was found
 
 
-class Facts(NamedTuple):
+class SettingFacts(NamedTuple):
     """What the records of one identity share.
 
     Attributes:
@@ -78,7 +78,7 @@ class RecordSummary:
     weights: str | None
     machine: str
     content: str
-    facts: Facts = field(compare=False)
+    facts: SettingFacts = field(compare=False)
     origin: str = COMMITTED
 
     @property
@@ -127,7 +127,7 @@ def summary_of(record: RunRecord, origin: str = COMMITTED, content: str = "") ->
         weights=canonical.weights_sha256,
         machine=", ".join(part for part in (made_by.device, made_by.platform) if part),
         content=content or record.content_hash(),
-        facts=Facts(flat, _setting(canonical)),
+        facts=SettingFacts(flat, _setting(canonical)),
         origin=origin,
     )
 

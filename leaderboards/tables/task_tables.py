@@ -22,7 +22,7 @@ from core.progress import Report, counted, silent
 from leaderboards.tables import published
 from leaderboards.tables.curves import SizedRow, has_size, lines_by_size, lines_of, made_from
 from leaderboards.tables.folder import BY_TASK, KINDS, lines_in, schema_of, table_of
-from leaderboards.tables.grouping import Entry, Setting, arrange
+from leaderboards.tables.grouping import Setting, SettingRecords, arrange
 from leaderboards.tables.lines import RecordLine, Replication, Row
 from leaderboards.tables.replications import (
     entries_beside,
@@ -203,21 +203,21 @@ class _TaskBuilder:
             "replications": table_of(Replication, repeated),
         }
 
-    def _with_status(self, entry: Entry) -> Entry:
+    def _with_status(self, entry: SettingRecords) -> SettingRecords:
         return replace(entry, status=self._statuses.of_row(entry.summaries))
 
     def _entries_beside(
-        self, entries: Sequence[Entry], summaries: Sequence[RecordSummary], kind: str
-    ) -> dict[int, Entry]:
+        self, entries: Sequence[SettingRecords], summaries: Sequence[RecordSummary], kind: str
+    ) -> dict[int, SettingRecords]:
         """Number of an entry -> the runs of the same setting that stand beside it."""
         beside = entries_beside(entries, summaries, kind)
         return {number: self._with_status(entry) for number, entry in beside.items()}
 
     def _add_rows_and_curves(
-        self, entries: Sequence[Entry], beside: Sequence[Mapping[int, Entry]]
+        self, entries: Sequence[SettingRecords], beside: Sequence[Mapping[int, SettingRecords]]
     ) -> None:
-        entries_by_group: dict[str, list[Entry]] = {}
-        entries_by_curve: dict[tuple[str, str], list[Entry]] = {}
+        entries_by_group: dict[str, list[SettingRecords]] = {}
+        entries_by_curve: dict[tuple[str, str], list[SettingRecords]] = {}
         for number, entry in enumerate(entries):
             group = entries_by_group.setdefault(entry.group, [])
             group.append(entry)
@@ -239,7 +239,7 @@ class _TaskBuilder:
             else:
                 self._curves.keep(self._previous.curve_numbers(hashes[key]))
 
-    def _add_table(self, entries: Sequence[Entry], wanted: bool) -> list[SizedRow]:
+    def _add_table(self, entries: Sequence[SettingRecords], wanted: bool) -> list[SizedRow]:
         """Add the rows and curves of one table; its points by size, if they are wanted."""
         variant = entries[0].variant
         known_rows = self._previous.row_numbers(entries[0].group)
@@ -281,7 +281,7 @@ class _TaskBuilder:
                 points.append((entry, row))
         return points
 
-    def _setting(self, entry: Entry) -> Setting:
+    def _setting(self, entry: SettingRecords) -> Setting:
         """The records of an entry, under the one name that all equal code gives them."""
         records = []
         for summary in entry.summaries:
@@ -311,9 +311,9 @@ class _TaskBuilder:
             checked=self._statuses.of_record(summary),
         )
 
-    def _add_published(self, entries: Sequence[Entry]) -> None:
+    def _add_published(self, entries: Sequence[SettingRecords]) -> None:
         """Published numbers, which stand in every measured table of their settings."""
-        first_by_group: dict[str, Entry] = {}
+        first_by_group: dict[str, SettingRecords] = {}
         for entry in entries:
             if entry.first.preset == published.PRESET:
                 first_by_group.setdefault(entry.group, entry)
@@ -329,5 +329,5 @@ def _key(summary: RecordSummary) -> tuple[str, str]:
     return summary.run_id, summary.origin
 
 
-def _curve_key(entry: Entry) -> tuple[str, str]:
+def _curve_key(entry: SettingRecords) -> tuple[str, str]:
     return entry.first.preset, entry.line_group

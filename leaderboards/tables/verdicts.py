@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from bench.records.schema import FrozenModel
 from core.effects import Effect, discoveries
 from core.errors import UserError
 from core.reading import Kind, Several, read_all
@@ -19,11 +20,7 @@ from leaderboards.tables.summaries import COMMITTED, YOURS
 DECIDED = ("reproduced", "contradicted")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Claim(_Frozen):
+class JudgedClaim(FrozenModel):
     """One published statement and the verdict on it."""
 
     name: str
@@ -44,7 +41,7 @@ class Claim(_Frozen):
     confirmed: bool | None = None
 
 
-class VerdictFile(_Frozen):
+class FigureVerdicts(FrozenModel):
     """The verdicts on one published figure, from the records that it names, and those of its
     controls."""
 
@@ -53,18 +50,18 @@ class VerdictFile(_Frozen):
     preset: Literal["smoke", "laptop", "gpu", "paper"]
     title: str
     records: Several[str]
-    claims: Several[Claim]
+    claims: Several[JudgedClaim]
     controls: Several[str] = Field(default_factory=list)
 
 
 VERDICTS = Kind(
-    "verdict file", VerdictFile, how="make it again with the figure's reproduce command"
+    "verdict file", FigureVerdicts, how="make it again with the figure's reproduce command"
 )
 
 
 def read_verdicts(
     paths: Iterable[Path], refused: list[UserError] | None = None
-) -> list[VerdictFile]:
+) -> list[FigureVerdicts]:
     """Verdict files, in the order of ``paths``; of one figure at one preset the last file counts.
     With ``refused``, files that cannot be trusted are put there instead.
 
@@ -75,7 +72,9 @@ def read_verdicts(
     return list({(file.figure, file.preset): file for file in files}.values())
 
 
-def claim_lines(files: Iterable[VerdictFile], own: Iterable[VerdictFile] = ()) -> list[ClaimLine]:
+def claim_lines(
+    files: Iterable[FigureVerdicts], own: Iterable[FigureVerdicts] = ()
+) -> list[ClaimLine]:
     """One line for each claim, by figure and preset; the order inside a file is kept.
 
     Args:

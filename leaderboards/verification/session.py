@@ -18,9 +18,9 @@ from leaderboards.verification.messages import holds, lines_about, seeds_left_ou
 from leaderboards.verification.report import refusal, report
 from leaderboards.verification.rerun import Bench
 from leaderboards.verification.targets import asked, beside, drawn
-from leaderboards.verification.verifier import Asked, Verifier
+from leaderboards.verification.verifier import RecordToVerify, Verifier
 
-Batch = list[Asked]  # records that belong together, as the seeds of one submission do
+Batch = list[RecordToVerify]  # records that belong together, as the seeds of one submission do
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from bench.records.identity import equal_code_of
-from bench.records.schema import RunRecord, read_record
+from bench.records.schema import FrozenModel, RunRecord, read_record
 from bench.records.store import Store
 from core.errors import RUN_FAILED, UserError
 from core.files import open_regular, write_atomically
@@ -49,25 +49,21 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 RunId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")]  # a file's name
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Source(_Frozen):
+class ModelSource(FrozenModel):
     """Where a model's code is to be read, and its hash, which every record of it has."""
 
     where: Line
     sha256: Sha256
 
 
-class Weights(_Frozen):
+class Weights(FrozenModel):
     """The trained weights of a run: here, or at an address that nothing here ever contacts."""
 
     sha256: Sha256
     address: Line | None = None
 
 
-class Statement(_Frozen):
+class SubmitterStatement(FrozenModel):
     """What whoever submits says of all records.
 
     Attributes:
@@ -82,7 +78,7 @@ class Statement(_Frozen):
     who: Line
     contact: Line
     licence: Line
-    sources: dict[str, Source]
+    sources: dict[str, ModelSource]
     tuning_trials: int = Field(ge=0, le=10**9)
     training_data: Text
     contamination: Text
@@ -92,18 +88,18 @@ class Statement(_Frozen):
 
 STATEMENT = Kind(
     "statement",
-    Statement,
+    SubmitterStatement,
     how="make the folder with `python -m leaderboards.submit`, see docs/submit.md",
 )
 
 
-def write_statement(statement: Statement, folder: Path) -> None:
+def write_statement(statement: SubmitterStatement, folder: Path) -> None:
     """Write ``submission.yaml``."""
     text = yaml.safe_dump(statement.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     write_atomically(folder / FILE, text.encode())
 
 
-def read_submission(folder: Path) -> tuple[Statement, list[RunRecord]]:
+def read_submission(folder: Path) -> tuple[SubmitterStatement, list[RunRecord]]:
     """The statement of a folder and its records, of which nothing was checked but that both say the
     same and that nothing else lies there.
 
@@ -120,11 +116,11 @@ def read_submission(folder: Path) -> tuple[Statement, list[RunRecord]]:
     return statement, records
 
 
-def _paths(folder: Path, statement: Statement) -> Sequence[Path]:
+def _paths(folder: Path, statement: SubmitterStatement) -> Sequence[Path]:
     return [Store(folder).records / f"{run_id}.json" for run_id in statement.records]
 
 
-def _look_for_strangers(statement: Statement, folder: Path) -> None:
+def _look_for_strangers(statement: SubmitterStatement, folder: Path) -> None:
     """Every file is one that the statement names: no code, no link, no note of places."""
     weights = [
         Store(folder).weights(run_id) for run_id, w in statement.weights.items() if not w.address
@@ -144,7 +140,7 @@ def _look_for_strangers(statement: Statement, folder: Path) -> None:
                 )
 
 
-def disagreement(statement: Statement, record: RunRecord) -> str | None:
+def disagreement(statement: SubmitterStatement, record: RunRecord) -> str | None:
     """What a record and the statement say otherwise, in a clause; None if nothing."""
     if statement.records[record.run_id] != record.content_hash():
         return f"{record.run_id} is not the record that its statement names (another hash)"
@@ -164,7 +160,7 @@ def disagreement(statement: Statement, record: RunRecord) -> str | None:
     return None
 
 
-def _wrong_weights(statement: Statement, record: RunRecord, folder: Path) -> str | None:
+def _wrong_weights(statement: SubmitterStatement, record: RunRecord, folder: Path) -> str | None:
     weights = statement.weights.get(record.run_id)
     if weights is None:
         return None

@@ -17,12 +17,12 @@ from leaderboards.checks.admission import in_store, no_such_run
 from leaderboards.tables.status import FOLDER, OWN, SUBMISSIONS
 from leaderboards.tables.summaries import beside_data
 from leaderboards.verification.submission import FILE, read_submission
-from leaderboards.verification.verifier import Asked
+from leaderboards.verification.verifier import RecordToVerify
 
 
 def asked(
     name: str, store: Path, to: Path | None = None, refused: list[UserError] | None = None
-) -> list[Asked]:
+) -> list[RecordToVerify]:
     """The records that a name on the command line stands for, which belong together.
 
     Args:
@@ -46,15 +46,15 @@ def asked(
     return [_placed(read_record(path), path, to) for path in _files(name, store)]
 
 
-def _placed(record: RunRecord, path: Path, to: Path | None) -> Asked:
+def _placed(record: RunRecord, path: Path, to: Path | None) -> RecordToVerify:
     """A record with where what is found of it goes: beside the board for what is on it or was sent,
     and for one's own into its store."""
     place = path.resolve()
     on_board = any(place.is_relative_to(folder.resolve()) for folder in (COMMITTED, SUBMISSIONS))
     if on_board or (place.parent.parent / FILE).exists():
-        return Asked(record, path, to or FOLDER)
+        return RecordToVerify(record, path, to or FOLDER)
     store = path.parent.parent if path.parent.name == "records" else path.parent
-    return Asked(record, path, to or store / OWN, own=True)
+    return RecordToVerify(record, path, to or store / OWN, own=True)
 
 
 def _own_files(folder: Path) -> list[Path]:
@@ -113,7 +113,7 @@ def beside(own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> li
     return [record for record in trusted if beside_data(settled(record)) not in settings]
 
 
-def drawn(number: int, seed: int, to: Path | None = None) -> list[list[Asked]]:
+def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToVerify]]:
     """Committed records that this checkout can make, each by itself.
 
     Raises:
@@ -125,7 +125,7 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[Asked]]:
         if form(record.config, record.provenance) == FORMS[-1]:
             others += 1
         else:
-            current.append([Asked(record, path, to or FOLDER)])
+            current.append([RecordToVerify(record, path, to or FOLDER)])
     if not 0 < number <= len(current):
         raise UserError(
             f"sample={number} is not from 1 to {len(current)}, the number of records that this "

@@ -32,7 +32,7 @@ SERVED = "the store holds this very record, which nobody has made again: name an
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordToVerify:
     """A record that is to be verified.
 
     Attributes:
@@ -71,7 +71,7 @@ class Verifier:
     report: Report = silent
 
     def count(
-        self, targets: Sequence[Asked], refused: list[UserError] | None = None
+        self, targets: Sequence[RecordToVerify], refused: list[UserError] | None = None
     ) -> dict[str, Counted]:
         """Run id -> what is counted again of its record, by one process for all, without those of
         one's own that are refused.
@@ -100,7 +100,7 @@ class Verifier:
         return counts_by_run
 
     def verify(
-        self, targets: Sequence[Asked], counted: Mapping[str, Counted]
+        self, targets: Sequence[RecordToVerify], counted: Mapping[str, Counted]
     ) -> list[Verification]:
         """What was found of records that belong together, as the seeds of one submission do, each
         written as soon as all are judged.
@@ -137,7 +137,7 @@ class Verifier:
         fields = {"level": level, "passed": passed, "at": at, "by": self.by, **machine, **details}
         return Check(**fields)  # type: ignore[arg-type]
 
-    def _consistent(self, target: Asked, counts: Counted) -> Verification:
+    def _consistent(self, target: RecordToVerify, counts: Counted) -> Verification:
         record = target.record
         refused = counts.refused and (self.bench.lacks(record) or counts.refused)
         wrong = refused or other_data(record, counts.data) or ""
@@ -148,7 +148,9 @@ class Verifier:
         check = self._check("consistent", not wrong, told=wrong or uncounted)
         return about(record, target.to, left_open(record) or counts.uncounted).with_check(check)
 
-    def _scored(self, target: Asked, counts: Counted, so_far: Verification) -> Verification:
+    def _scored(
+        self, target: RecordToVerify, counts: Counted, so_far: Verification
+    ) -> Verification:
         if target.weights is None or counts.refused:  # what stands in the way is told already
             return so_far
         record = target.record
@@ -167,7 +169,7 @@ class Verifier:
         )
 
     def _run(
-        self, targets: Sequence[Asked], verifications: list[Verification]
+        self, targets: Sequence[RecordToVerify], verifications: list[Verification]
     ) -> list[Verification]:
         repeated_runs: list[RunRecord | str] = []
         for number, target in enumerate(targets):

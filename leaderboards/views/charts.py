@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.records.numbers import kind_of
-from leaderboards.contents import Line
+from leaderboards.contents import ModelCurve
 from leaderboards.render import plain
 from reproduce.plotting import models
 from reproduce.plotting.style import DASHES as LINES
@@ -67,12 +67,12 @@ def zoom(view: str) -> Spec:
     return {"name": "zoom", "select": select, "bind": "scales", "views": [view]}
 
 
-def series_name(line: Line) -> str:
+def series_name(line: ModelCurve) -> str:
     """How the legend names a curve."""
     return f"{plain(line.label)} ({line.setting})" if line.setting else plain(line.label)
 
 
-def origin(line: Line) -> str:
+def origin(line: ModelCurve) -> str:
     """Ours at a preset, or the published source."""
     if line.source:
         return line.source
@@ -85,12 +85,12 @@ def is_ours(origin: str) -> bool:
     return origin.startswith("ours, ")
 
 
-def is_reference(line: Line) -> bool:
+def is_reference(line: ModelCurve) -> bool:
     """Whether a curve is that of a predictor without training."""
     return line.kind == "reference"
 
 
-def abscissa(line: Line) -> str:
+def abscissa(line: ModelCurve) -> str:
     """The title of the x axis."""
     if line.abscissa == "position" and line.metric.startswith("error/"):
         return "context length (samples)"
@@ -105,7 +105,7 @@ def colour_of(model: str, dark: bool = False) -> str:
 
 
 def chart(
-    lines: Sequence[tuple[str, Line, Sequence[int]]],
+    lines: Sequence[tuple[str, ModelCurve, Sequence[int]]],
     names: Mapping[str, str],
     title: str,
     logarithmic: bool = False,
@@ -183,7 +183,9 @@ def chart(
     return spec
 
 
-def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[dict[str, Any]]:
+def _points(
+    name: str, line: ModelCurve, series: str, counts: Sequence[int]
+) -> list[dict[str, Any]]:
     kind = kind_of(line.task, line.metric)
 
     def clipped(value: float | None) -> float | None:
@@ -206,7 +208,7 @@ def _points(name: str, line: Line, series: str, counts: Sequence[int]) -> list[d
     ]
 
 
-def _x_axis(lines: Sequence[Line], has_ticks: bool, logarithmic: bool) -> Spec:
+def _x_axis(lines: Sequence[ModelCurve], has_ticks: bool, logarithmic: bool) -> Spec:
     places = {x for line in lines for x in line.x}
     if logarithmic:
         scale = {"nice": False, "type": "symlog" if min(places, default=1) <= 0 else "log"}
@@ -219,7 +221,7 @@ def _x_axis(lines: Sequence[Line], has_ticks: bool, logarithmic: bool) -> Spec:
 
 
 def _styles(
-    lines: Sequence[tuple[str, Line]], names: Mapping[str, str], dark: bool
+    lines: Sequence[tuple[str, ModelCurve]], names: Mapping[str, str], dark: bool
 ) -> Mapping[str, tuple[str, Sequence[int]]]:
     """Colour and dash of each drawn name, in the order of ``names``."""
     references = {name for name, line in lines if is_reference(line)}
@@ -246,7 +248,7 @@ def _colours(names: Mapping[str, str], dark: bool) -> dict[str, tuple[str, Seque
     return style_by_name
 
 
-def _origins(lines: Iterable[Line]) -> tuple[str, ...]:
+def _origins(lines: Iterable[ModelCurve]) -> tuple[str, ...]:
     """From where the curves are: ours, without training, published."""
 
     def ours_first(origin: str) -> tuple[bool, bool, str]:

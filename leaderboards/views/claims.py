@@ -15,7 +15,7 @@ from leaderboards.render import NOT_ASKED, VERDICTS, asked_at, doubts, number, p
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.figures import counted_claims
 from leaderboards.views.links import Address, claim_id, in_app, slug, to_claim, to_record
-from leaderboards.views.parts import Filled
+from leaderboards.views.parts import FilledTemplate
 from leaderboards.views.tables import contents_of, has_all
 
 CONTROL = re.compile(r"^(.*?)[.;]?\s*\b((?:No control|Control)\b.*)$", re.DOTALL)
@@ -141,7 +141,7 @@ def detail(board: OpenBoard, claim: ClaimLine) -> Detail:
     )
 
 
-def claim_page(board: OpenBoard, claim: ClaimLine) -> Filled:
+def claim_page(board: OpenBoard, claim: ClaimLine) -> FilledTemplate:
     """A claim with all that its verdict rests on, as a part of a page."""
     data = {
         "one": detail(board, claim),
@@ -149,7 +149,7 @@ def claim_page(board: OpenBoard, claim: ClaimLine) -> Filled:
         "number": as_number,
         "to_record": to_record,
     }
-    return Filled("claim", data)
+    return FilledTemplate("claim", data)
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, str]:

@@ -35,7 +35,7 @@ from leaderboards.views.charts import (
     nominal,
     quantitative,
 )
-from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
+from leaderboards.views.tables import RankedTable, contents_of, most_telling_first, tables
 
 LOCAL_STORE = Path("runs")
 BARS = 40  # of the picture of differences by item
@@ -43,7 +43,7 @@ DASHED = {"strokeDash": [3, 3], "color": GREY}  # the line of no difference
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairedDifferences:
     """Differences of a minus b over seeds, or over test items, that both have.
 
     Attributes:
@@ -58,7 +58,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RowComparison:
     """Two rows of one table.
 
     Attributes:
@@ -71,8 +71,8 @@ class Comparison:
     b: Row
     difference: float | None
     together: Interval | None
-    by_seed: Pairs | None
-    by_item: Pairs | None
+    by_seed: PairedDifferences | None
+    by_item: PairedDifferences | None
     missing: str
 
     @property
@@ -93,7 +93,7 @@ class Comparison:
         return f"{difference} ({span})" + (f": {who} is better." if has_direction else ".")
 
 
-def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
+def common_tables(board: OpenBoard, a: str, b: str) -> list[RankedTable[Row]]:
     """The headline tables that both models are in, the most telling first."""
     common = []
     for table in tables(board.summary(kind="measured", model=[a, b])):
@@ -102,27 +102,27 @@ def common_tables(board: OpenBoard, a: str, b: str) -> list[Table[Row]]:
     return most_telling_first(common)
 
 
-def compare(board: OpenBoard, a: Row, b: Row) -> Comparison:
+def compare(board: OpenBoard, a: Row, b: Row) -> RowComparison:
     """The difference of two rows, from the files of their records where these are at hand."""
     if failed := [row for row in (a, b) if row.outcome != "ok"]:
         reason = (
             f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
         )
-        return Comparison(a, b, None, None, None, None, reason)
+        return RowComparison(a, b, None, None, None, None, reason)
     runs = [_files_of(board, row) for row in (a, b)]
     difference = a.mean - b.mean if a.mean is not None and b.mean is not None else None
     if difference is None:
-        return Comparison(a, b, None, None, None, None, "")
+        return RowComparison(a, b, None, None, None, None, "")
     if not all(runs):
         absent = "The files of these records are not on this machine."
-        return Comparison(a, b, difference, None, None, None, absent)
+        return RowComparison(a, b, difference, None, None, None, absent)
     metric, kind = a.metric, kind_of(a.task, a.metric)
     values = [_of_each_seed(records, metric) for records in runs]
     items = items_of(runs[0], metric), items_of(runs[1], metric)
     together = difference_interval(values[0], values[1], kind, items)
     by_item = _by_item(runs, metric)
     missing = "" if by_item else "The records hold no number for each test item of this metric."
-    return Comparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
+    return RowComparison(a, b, difference, together, _by_seed(runs, metric), by_item, missing)
 
 
 def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
@@ -133,7 +133,7 @@ def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
     return [mean_of(part) for part in numbers] if len(parts) > 1 else numbers[0]
 
 
-def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
+def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> PairedDifferences | None:
     """Over the training seeds that both have, of one data seed each."""
     a, b = ({(data_seed(r), r.seed): measured(r)[metric] for r in records} for records in runs)
     common_seeds = sorted(a.keys() & b.keys())
@@ -142,7 +142,7 @@ def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
     return _pairs(names, [a[key] - b[key] for key in common_seeds], runs[0])
 
 
-def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
+def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> PairedDifferences | None:
     """Over the items of all data seeds that both have."""
     a, b = ({data_seed(part[0]): part for part in by_data_seed(records)} for records in runs)
     names: list[str] = []
@@ -160,12 +160,12 @@ def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> Pairs | None:
 
 def _pairs(
     names: Sequence[str], values: Sequence[float], runs: Sequence[RunRecord]
-) -> Pairs | None:
+) -> PairedDifferences | None:
     if not values:
         return None
     share = kind_of(runs[0].task, runs[0].headline.name) is SHARE
     interval = interval_of(values, CHANGE if share else REAL)
-    return Pairs(tuple(names), tuple(values), mean_of(values), interval)
+    return PairedDifferences(tuple(names), tuple(values), mean_of(values), interval)
 
 
 def _files_of(board: OpenBoard, row: Row) -> list[RunRecord]:
@@ -226,7 +226,7 @@ def costs(a: Row, b: Row) -> list[dict[str, str]]:
     ]
 
 
-def seeds_chart(comparison: Comparison, dark: bool = False) -> Spec:
+def seeds_chart(comparison: RowComparison, dark: bool = False) -> Spec:
     """The difference of each seed, with their mean and its interval."""
     pairs = comparison.by_seed
     assert pairs is not None
@@ -255,7 +255,7 @@ def seeds_chart(comparison: Comparison, dark: bool = False) -> Spec:
     )
 
 
-def items_chart(comparison: Comparison, dark: bool = False) -> Spec:
+def items_chart(comparison: RowComparison, dark: bool = False) -> Spec:
     """How the differences of the test items are spread, with their mean and its interval."""
     pairs = comparison.by_item
     assert pairs is not None
@@ -290,7 +290,7 @@ def items_chart(comparison: Comparison, dark: bool = False) -> Spec:
     return layered(layers, height=220)
 
 
-def told(pairs: Pairs | None, unit: str) -> str:
+def told(pairs: PairedDifferences | None, unit: str) -> str:
     """A mean difference with its interval, in words."""
     if pairs is None:
         return ""

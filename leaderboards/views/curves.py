@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from leaderboards.contents import Line, OpenBoard
+from leaderboards.contents import ModelCurve, OpenBoard
 from leaderboards.views.charts import (
     Spec,
     chart,
@@ -21,7 +21,7 @@ BINS = 48  # places of a binned curve
 POSITION, SIZE = "along the sequence and the training", "by training size"
 
 
-def curves(board: OpenBoard, task: str, preset: str, variant: str, kind: str) -> list[Line]:
+def curves(board: OpenBoard, task: str, preset: str, variant: str, kind: str) -> list[ModelCurve]:
     """The curves of one kind: those of a configuration, or those over all training sizes with the
     published ones."""
     if kind == SIZE:
@@ -30,13 +30,13 @@ def curves(board: OpenBoard, task: str, preset: str, variant: str, kind: str) ->
     return board.lines(task, by_size=False, preset=preset, variant=variant)
 
 
-def names(lines: Iterable[Line]) -> list[str]:
+def names(lines: Iterable[ModelCurve]) -> list[str]:
     """What can be drawn: positions before training steps."""
     first = sorted(lines, key=lambda line: line.abscissa != "position")
     return list(dict.fromkeys(line.metric for line in first))
 
 
-def named(lines: Sequence[Line]) -> list[tuple[str, Line]]:
+def named(lines: Sequence[ModelCurve]) -> list[tuple[str, ModelCurve]]:
     """Each curve with the name of the legend: a published one of a model that we measured has its
     name and its colour. References come last."""
     ours = {line.model: series_name(line) for line in lines if not line.source}
@@ -47,7 +47,7 @@ def named(lines: Sequence[Line]) -> list[tuple[str, Line]]:
     return named_lines
 
 
-def at_first(named_lines: Sequence[tuple[str, Line]], references: Sequence[str]) -> list[str]:
+def at_first(named_lines: Sequence[tuple[str, ModelCurve]], references: Sequence[str]) -> list[str]:
     """The curves that are drawn at first: what we trained, the given references, and published
     counterparts; where nothing is ours, everything."""
     all_names: dict[str, None] = {}
@@ -59,19 +59,19 @@ def at_first(named_lines: Sequence[tuple[str, Line]], references: Sequence[str])
     return list(ours or all_names)
 
 
-def sources(lines: Iterable[Line]) -> list[str]:
+def sources(lines: Iterable[ModelCurve]) -> list[str]:
     """Where curves by size are from: ours, and each publication."""
     return list(dict.fromkeys(origin(line) for line in lines))
 
 
-def sources_at_first(lines: Sequence[Line]) -> list[str]:
+def sources_at_first(lines: Sequence[ModelCurve]) -> list[str]:
     """Only one of ours, that with most sizes, since all of ours are solid; and one publication."""
     sizes = {origin(line): len(line.x) for line in lines if not line.source}
     ours = [max(sizes, key=lambda source: sizes[source])] if sizes else []
     return ours + [source for source in sources(lines) if not is_ours(source)][:1]
 
 
-def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
+def binned(line: ModelCurve, bins: int = BINS) -> tuple[ModelCurve, tuple[int, ...]]:
     """A curve with at most ``bins`` places, and how many points are in each.
 
     A place is the mean of its points; its interval is the mean of theirs, which is as wide as if
@@ -98,7 +98,7 @@ def binned(line: Line, bins: int = BINS) -> tuple[Line, tuple[int, ...]]:
 
 
 def curve_chart(
-    named_lines: Sequence[tuple[str, Line]],
+    named_lines: Sequence[tuple[str, ModelCurve]],
     wanted_names: Sequence[str],
     title: str,
     *,

@@ -11,7 +11,7 @@ from leaderboards.contents import ClaimLine, OpenBoard, Row
 from leaderboards.render import PRESETS, plain, rank, task_label
 from leaderboards.views import claims
 from leaderboards.views.links import Address, in_app, to_table
-from leaderboards.views.parts import Grid, Part, Text, facts
+from leaderboards.views.parts import Part, SortableTable, Text, facts
 from leaderboards.views.tables import by_scale, chosen_settings, contents_of
 from leaderboards.views.trust import trust_of
 from reproduce.plotting.models import look, model_card
@@ -100,12 +100,12 @@ def model_page(board: OpenBoard, shown_model: Model, address: Address) -> list[P
     ]
     if shown_model.rows:
         heading = "Every setting that was measured"
-        parts.append(Grid(heading, lines(board, shown_model, address), AT_FIRST))
+        parts.append(SortableTable(heading, lines(board, shown_model, address), AT_FIRST))
     if shown_model.claims:
         lead = claims.in_words(shown_model.claims)
         claim_lines = claims.lines(shown_model.claims, address)
         heading = "Claims that its runs decide"
-        parts.append(Grid(heading, claim_lines, claims.AT_FIRST, lead=lead))
+        parts.append(SortableTable(heading, claim_lines, claims.AT_FIRST, lead=lead))
     return parts
 
 

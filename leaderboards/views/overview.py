@@ -22,8 +22,8 @@ from leaderboards.views.abilities.scale import Scale, Test, described, scale_of,
 from leaderboards.views.claims import counted
 from leaderboards.views.links import Link, link, to_claim, to_model, to_table
 from leaderboards.views.models import group_of
-from leaderboards.views.parts import Filled
-from leaderboards.views.tables import Table, row_of
+from leaderboards.views.parts import FilledTemplate
+from leaderboards.views.tables import RankedTable, row_of
 from leaderboards.views.trust import YOURS, Bar, bar, trust_of
 from reproduce.claims.fairness import TUNED
 from reproduce.plotting.models import label as model_label
@@ -36,11 +36,11 @@ IN_BAR = (CONTRADICTED, *(verdict for verdict in VERDICTS if verdict != CONTRADI
 
 
 @dataclass(frozen=True)
-class Measured:
+class AbilityTable:
     """A table that measures an ability."""
 
     test: Test
-    table: Table[Row]
+    table: RankedTable[Row]
     scale: Scale | None
 
     @property
@@ -50,7 +50,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Cell:
+class AbilityCell:
     """One ability of one model.
 
     Attributes:
@@ -69,28 +69,28 @@ class Cell:
     place: float | None
     words: str
     link: Link
-    source: Measured | None = None
+    source: AbilityTable | None = None
 
 
 @dataclass(frozen=True)
-class Line:
+class ModelAbilities:
     """The abilities of one model; None where it does not take part."""
 
     model: str
     label: str
-    cells: tuple[Cell | None, ...]
+    cells: tuple[AbilityCell | None, ...]
 
 
 @dataclass(frozen=True)
-class Matrix:
+class AbilityMatrix:
     """Models by abilities, in groups of models that take the same kinds of task; ``sources`` are
     the tables of its cells, by the letters that stand in these."""
 
     abilities: tuple[str, ...]
-    groups: tuple[tuple[str, tuple[Line, ...]], ...]
-    sources: tuple[tuple[str, Measured], ...]
+    groups: tuple[tuple[str, tuple[ModelAbilities, ...]], ...]
+    sources: tuple[tuple[str, AbilityTable], ...]
 
-    def letter(self, cell: Cell) -> str:
+    def letter(self, cell: AbilityCell) -> str:
         """The letter of a cell's table; none for what is planned."""
         return next((letter for letter, source in self.sources if source is cell.source), "")
 
@@ -111,7 +111,7 @@ class Overview:
     """All of the first page."""
 
     sentence: str
-    matrix: Matrix
+    matrix: AbilityMatrix
     verdicts: tuple[Segment, ...]
     contradicted: tuple[tuple[str, Link], ...]
     trust: Bar
@@ -131,7 +131,7 @@ def overview(board: OpenBoard) -> Overview:
     )
 
 
-def overview_page(board: OpenBoard, overview_of_board: Overview) -> Filled:
+def overview_page(board: OpenBoard, overview_of_board: Overview) -> FilledTemplate:
     """The first page of a board, as a part of a page."""
     data = {
         "page": overview_of_board,
@@ -140,22 +140,22 @@ def overview_page(board: OpenBoard, overview_of_board: Overview) -> Filled:
         "to_model": to_model,
         "digest": board.sha256,
     }
-    return Filled("overview", data)
+    return FilledTemplate("overview", data)
 
 
-def _measured(board: OpenBoard) -> dict[str, list[Measured]]:
+def _measured(board: OpenBoard) -> dict[str, list[AbilityTable]]:
     """Ability → its tables, the most telling first; every ability that a card names is there."""
-    measured_by_ability: dict[str, list[Measured]] = {}
+    measured_by_ability: dict[str, list[AbilityTable]] = {}
     for test in tests():
         measured = measured_by_ability.setdefault(test.ability, [])
         for table in tables_of(board, test):
-            measured.append(Measured(test, table, scale_of(test, table)))
+            measured.append(AbilityTable(test, table, scale_of(test, table)))
     for measured in measured_by_ability.values():
         measured.sort(key=_contest, reverse=True)
     return measured_by_ability
 
 
-def _contest(source: Measured) -> tuple[bool, int, int]:
+def _contest(source: AbilityTable) -> tuple[bool, int, int]:
     """Tables that rank more contenders come first, since they say who is ahead."""
     rows, real = source.table.measured, source.table.preset != PRESETS[0]
     return real, len(_ranked(rows)), len({row.model for row in rows})
@@ -166,16 +166,16 @@ def _ranked(rows: Iterable[Row]) -> set[str]:
     return {row.model for row in rows if row.rank_best}
 
 
-def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
+def matrix(measured: Mapping[str, Sequence[AbilityTable]]) -> AbilityMatrix:
     """The matrix of every model that has a number, or whose card plans one."""
     abilities = tuple(measured)
     firsts = [_by_model(measured[ability]) for ability in abilities]
     names = dict.fromkeys(model for first in firsts for model in first)
     names |= dict.fromkeys(m for a in abilities for m in _planned(a, measured[a]))
     used: set[int] = set()  # the tables of cells, by their ids
-    lines: dict[str, list[Line]] = {}
+    lines: dict[str, list[ModelAbilities]] = {}
     for model in names:
-        cells: list[Cell | None] = []
+        cells: list[AbilityCell | None] = []
         for ability, first in zip(abilities, firsts, strict=True):
             if model in first:
                 source, row = first[model]
@@ -185,17 +185,17 @@ def matrix(measured: Mapping[str, Sequence[Measured]]) -> Matrix:
                 cells.append(_planned(ability, measured[ability]).get(model))
         rows = [first[model][1] for first in firsts if model in first]
         label = plain(rows[0].label) if rows else model_label(model)
-        lines.setdefault(group_of(model), []).append(Line(model, label, tuple(cells)))
+        lines.setdefault(group_of(model), []).append(ModelAbilities(model, label, tuple(cells)))
     groups = []
     for group in [*model_groups(), ""]:  # of folders in their order, strangers last
         if group in lines:
             groups.append((group, tuple(sorted(lines[group], key=_most_known))))
-    sources: list[tuple[str, Measured]] = []
+    sources: list[tuple[str, AbilityTable]] = []
     for ability in abilities:
         for source in measured[ability]:
             if id(source) in used:
                 sources.append((_letter(len(sources)), source))
-    return Matrix(abilities, tuple(groups), tuple(sources))
+    return AbilityMatrix(abilities, tuple(groups), tuple(sources))
 
 
 def _letter(place: int) -> str:
@@ -204,10 +204,10 @@ def _letter(place: int) -> str:
     return (_letter(more - 1) if more else "") + chr(ord("a") + last)
 
 
-def _by_model(sources: Sequence[Measured]) -> dict[str, tuple[Measured, Row]]:
+def _by_model(sources: Sequence[AbilityTable]) -> dict[str, tuple[AbilityTable, Row]]:
     """Model → the most telling table that it has a row in, and that row: its ranked one, or else
     its best."""
-    row_by_model: dict[str, tuple[Measured, Row]] = {}
+    row_by_model: dict[str, tuple[AbilityTable, Row]] = {}
     for source in sources:
         rows_by_model: dict[str, list[Row]] = {}
         for row in source.table.measured:
@@ -217,13 +217,13 @@ def _by_model(sources: Sequence[Measured]) -> dict[str, tuple[Measured, Row]]:
     return row_by_model
 
 
-def _cell(source: Measured, row: Row) -> Cell:
+def _cell(source: AbilityTable, row: Row) -> AbilityCell:
     test, table = source.test, source.table
     where = f"{test.ability} by {table.place}"
     target = to_table(row, selected=row.model)
     if row.outcome != "ok":
         words = f"{plain(row.label)}, {where}: {row.cause or row.outcome}"
-        return Cell(FAILED, "✗", "", None, words, target, source)
+        return AbilityCell(FAILED, "✗", "", None, words, target, source)
     mean = row.mean if row.mean is not None else 0.0
     place = source.scale.place(mean) if source.scale else None
     score = number(mean, 2)
@@ -242,7 +242,7 @@ def _cell(source: Measured, row: Row) -> Cell:
     state = PALE if lacks(row) else SURE
     shown_rank = rank(row) if row.rank_best else ""
     bounded = None if place is None else min(max(place, 0.0), 1.0)
-    return Cell(state, shown_rank, score, bounded, words, target, source)
+    return AbilityCell(state, shown_rank, score, bounded, words, target, source)
 
 
 def lacks(row: Row) -> list[str]:
@@ -254,21 +254,21 @@ def lacks(row: Row) -> list[str]:
     return reasons + (["a test of the machinery"] if row.preset == PRESETS[0] else [])
 
 
-def _planned(ability: str, sources: Sequence[Measured]) -> dict[str, Cell]:
+def _planned(ability: str, sources: Sequence[AbilityTable]) -> dict[str, AbilityCell]:
     """The models whose cards say that they contend in a task of the ability."""
     preset = sources[0].table.preset if sources else PRESETS[1]
-    cell_by_model: dict[str, Cell] = {}
+    cell_by_model: dict[str, AbilityCell] = {}
     for test in tests():
         if test.ability != ability:
             continue
         for model in contenders(test.task, preset):
             words = f"{model_label(model)}, {ability} by {task_label(test.task)}: planned"
             target = link("task", task=test.task)
-            cell_by_model.setdefault(model, Cell(PLANNED, "", "", None, words, target))
+            cell_by_model.setdefault(model, AbilityCell(PLANNED, "", "", None, words, target))
     return cell_by_model
 
 
-def _most_known(line: Line) -> tuple[int, str]:
+def _most_known(line: ModelAbilities) -> tuple[int, str]:
     measured_cells = [
         cell for cell in line.cells if cell is not None and cell.state in (SURE, PALE)
     ]
@@ -285,7 +285,7 @@ def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
     return tuple(bar_segments)
 
 
-def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimLine]) -> str:
+def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[ClaimLine]) -> str:
     """Who leads which ability, what is open, and how many published claims do not hold."""
     leads, shared, alone, unranked = [], [], [], []
     small: list[str] = []
@@ -320,7 +320,7 @@ def sentence(measured: Mapping[str, Sequence[Measured]], claims: Sequence[ClaimL
     return f"{text[0].upper()}{text[1:]}. {_of_claims(claims)}".strip()
 
 
-def _ahead(table: Table[Row]) -> list[Row]:
+def _ahead(table: RankedTable[Row]) -> list[Row]:
     """The rows that may be best: by rank, or with a score as good that every seed repeats, which
     leaves it without an interval and so without a rank."""
     leaders = [row for row in table.rows if row.rank_best == 1]

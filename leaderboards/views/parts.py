@@ -31,7 +31,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledTemplate:
     """A template of ``templates/`` with its data."""
 
     template: str
@@ -39,7 +39,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Grid:
+class SortableTable:
     """A table that sorts, under its heading.
 
     Attributes:
@@ -59,7 +59,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeBlock:
     """Text as it is, or a tree as JSON."""
 
     heading: str
@@ -74,9 +74,9 @@ class Beside:
     columns: tuple[tuple[Part, ...], ...]
 
 
-Part = Text | Links | Filled | Grid | Code | Beside
+Part = Text | Links | FilledTemplate | SortableTable | CodeBlock | Beside
 
 
-def facts(pairs: Sequence[tuple[str, str]]) -> Filled:
+def facts(pairs: Sequence[tuple[str, str]]) -> FilledTemplate:
     """Names with their values, in two columns."""
-    return Filled("facts", {"facts": pairs})
+    return FilledTemplate("facts", {"facts": pairs})

@@ -13,7 +13,7 @@ from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.tables.code_status import form_of
 from leaderboards.tables.replications import together
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
-from leaderboards.views.parts import Beside, Code, Grid, Links, Part, Text, facts
+from leaderboards.views.parts import Beside, CodeBlock, Links, Part, SortableTable, Text, facts
 from leaderboards.views.tables import by_scale, first_task, has_all
 from leaderboards.views.trust import YOURS, explained, trust_of
 
@@ -112,18 +112,24 @@ def record_page(found_record: Record, models: Container[str], address: Address) 
                 (Text(heading="Where it comes from"), facts(provenance_facts(content))),
             )
         ),
-        Grid("How far each seed of its row was checked", seed_lines(found_record, address)),
-        Code("The command that made it", content["provenance"]["command"]),
+        SortableTable(
+            "How far each seed of its row was checked", seed_lines(found_record, address)
+        ),
+        CodeBlock("The command that made it", content["provenance"]["command"]),
     ]
     if found_record.replications:
         heading = "Runs that repeat it, or that it repeats"
-        parts.append(Grid(heading, again_lines(found_record.replications)))
-        parts.append(Grid("Replications by machine", machine_lines(found_record.replications)))
+        parts.append(SortableTable(heading, again_lines(found_record.replications)))
+        parts.append(
+            SortableTable("Replications by machine", machine_lines(found_record.replications))
+        )
     if tried := study_lines(content):
-        parts.append(Grid("Settings that its search tried", tried))
+        parts.append(SortableTable("Settings that its search tried", tried))
     claims = tuple((claim.name, to_claim(claim)) for claim in found_record.claims)
-    configuration = Code("Configuration", content["config"], folded=True)
-    everything = Code("The whole record, without curves and arrays", dict(content), folded=True)
+    configuration = CodeBlock("Configuration", content["config"], folded=True)
+    everything = CodeBlock(
+        "The whole record, without curves and arrays", dict(content), folded=True
+    )
     return [
         *parts,
         Links(claims, "Claims of the figures that it is a run of:"),

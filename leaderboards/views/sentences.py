@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from leaderboards.contents import Row
 from leaderboards.render import PRESETS, covered, listed, name, noted, number
-from leaderboards.views.tables import Brief, Table
+from leaderboards.views.tables import Brief, RankedTable
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -29,7 +29,7 @@ def summary(rows: Sequence[Row]) -> str:
     return " ".join(filter(None, (text + _without_training(reference), standing(rows))))
 
 
-def scale_note(rows: Sequence[Row], tables_of_task: Iterable[Table[Brief]]) -> str:
+def scale_note(rows: Sequence[Row], tables_of_task: Iterable[RankedTable[Brief]]) -> str:
     """What a preset's numbers may be compared with, if the task has published ones."""
     preset = rows[0].preset
     if not any(row.source for table in tables_of_task for row in table.rows):

@@ -56,7 +56,7 @@ Line = TypeVar("Line", Row, Brief)
 
 
 @dataclass(frozen=True)
-class Table(Generic[Line]):
+class RankedTable(Generic[Line]):
     """Rows that are ranked together: those of one configuration of a task, by one metric."""
 
     task: str
@@ -83,16 +83,16 @@ def tasks(board: OpenBoard) -> list[str]:
     return sorted(board.tasks(), key=lambda task: (task not in measured, task))
 
 
-def tables(rows: Iterable[Line]) -> list[Table[Line]]:
+def tables(rows: Iterable[Line]) -> list[RankedTable[Line]]:
     """The tables that rows form, in the order of the rows."""
     rows_by_place: dict[tuple[str, str, str, str], list[Line]] = {}
     for row in rows:
         place = row.task, row.preset, row.variant, row.metric
         rows_by_place.setdefault(place, []).append(row)
-    return [Table(*place, tuple(rows_there)) for place, rows_there in rows_by_place.items()]
+    return [RankedTable(*place, tuple(rows_there)) for place, rows_there in rows_by_place.items()]
 
 
-def headline_tables(board: OpenBoard, task: str) -> list[Table[Brief]]:
+def headline_tables(board: OpenBoard, task: str) -> list[RankedTable[Brief]]:
     """The tables of a task by its headline, published numbers of it included; by its first metric,
     where nobody measured the task."""
     metrics = board.distinct("rows", task, "metric", headline=True)
@@ -101,11 +101,11 @@ def headline_tables(board: OpenBoard, task: str) -> list[Table[Brief]]:
     return tables(map(Brief._make, board.distinct("rows", task, *Brief._fields, metric=names)))
 
 
-def whole(board: OpenBoard, table: Table[Brief]) -> Table[Row]:
+def whole(board: OpenBoard, table: RankedTable[Brief]) -> RankedTable[Row]:
     """A table with all columns of its rows."""
     place = {"preset": table.preset, "variant": table.variant, "metric": table.metric}
     rows = board.rows(table.task, **place)
-    return Table(table.task, table.preset, table.variant, table.metric, tuple(rows))
+    return RankedTable(table.task, table.preset, table.variant, table.metric, tuple(rows))
 
 
 def first_task(board: OpenBoard) -> str:
@@ -133,19 +133,19 @@ def telling(rows: Sequence[Row] | Sequence[Brief]) -> tuple[bool, int, int, int]
     return bool(measured) and scale > 0, tuned, len({row.model for row in measured}), scale
 
 
-def most_telling_first(candidates: Iterable[Table[Line]]) -> list[Table[Line]]:
+def most_telling_first(candidates: Iterable[RankedTable[Line]]) -> list[RankedTable[Line]]:
     """The tables, the most telling first; of equals the last, which is the largest, since variants
     are sorted by their size."""
     last_first = list(candidates)[::-1]
     return sorted(last_first, key=lambda table: telling(table.rows), reverse=True)
 
 
-def opening(candidates: Sequence[Table[Line]]) -> Table[Line]:
+def opening(candidates: Sequence[RankedTable[Line]]) -> RankedTable[Line]:
     """The table that a task opens on."""
     return most_telling_first(candidates)[0]
 
 
-def presets(of_tables: Iterable[Table[Any]]) -> list[str]:
+def presets(of_tables: Iterable[RankedTable[Any]]) -> list[str]:
     """The presets of tables, by growing scale."""
     names = {table.preset for table in of_tables}
     return sorted(names, key=lambda preset: (by_scale(preset), preset))
@@ -278,7 +278,7 @@ def row_of(rows: Iterable[Row]) -> Row:
 
 
 def coverage(
-    task: str, of_tables: Iterable[Table[Brief]], planned: Callable[[str], Sequence[str]]
+    task: str, of_tables: Iterable[RankedTable[Brief]], planned: Callable[[str], Sequence[str]]
 ) -> list[dict[str, Any]]:
     """How far each model was measured at each preset: one dictionary for each pair, what is only
     planned last.
@@ -313,7 +313,7 @@ def planned(task: str, preset: str) -> Sequence[str]:
     return contenders(task, preset) if preset in PRESETS else ()
 
 
-def cards(table: Table[Row]) -> dict[str, Mapping[str, Any]]:
+def cards(table: RankedTable[Row]) -> dict[str, Mapping[str, Any]]:
     """The cards of a table's task and of its models, by name."""
     card_by_name = {table.task: task_card(table.task)}
     for row in table.measured:

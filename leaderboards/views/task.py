@@ -9,9 +9,9 @@ from typing import Any
 from leaderboards.contents import OpenBoard
 from leaderboards.views import claims
 from leaderboards.views.links import Address, link
-from leaderboards.views.parts import Grid, Links, Part, Text
+from leaderboards.views.parts import Links, Part, SortableTable, Text
 from leaderboards.views.records import again_lines, in_words, machine_lines
-from leaderboards.views.tables import Brief, Table, coverage, planned
+from leaderboards.views.tables import Brief, RankedTable, coverage, planned
 
 
 def replication_parts(board: OpenBoard, task: str, **where: Any) -> list[Part]:
@@ -20,8 +20,8 @@ def replication_parts(board: OpenBoard, task: str, **where: Any) -> list[Part]:
     if not runs:
         return []
     return [
-        Grid("Replications", again_lines(runs), lead=in_words(runs)),
-        Grid("Replications by machine", machine_lines(runs)),
+        SortableTable("Replications", again_lines(runs), lead=in_words(runs)),
+        SortableTable("Replications by machine", machine_lines(runs)),
     ]
 
 
@@ -33,16 +33,16 @@ def claim_parts(board: OpenBoard, task: str, address: Address) -> list[Part]:
     all_of_them = (f"{len(of_task)} published claims", link("claims", task=task))
     lead = claims.in_words(of_task)
     return [
-        Grid("Claims", claims.lines(of_task, address), claims.AT_FIRST, lead=lead),
+        SortableTable("Claims", claims.lines(of_task, address), claims.AT_FIRST, lead=lead),
         Links((all_of_them,)),
     ]
 
 
-def coverage_parts(task: str, tables: Sequence[Table[Brief]]) -> list[Part]:
+def coverage_parts(task: str, tables: Sequence[RankedTable[Brief]]) -> list[Part]:
     """Which model was measured at which preset, and the heading of the cards that follow."""
     words = f"Which model was measured on {task} at which preset"
     lines = coverage(task, tables, partial(planned, task))
     return [
-        Grid("Who was measured", lines, words=words),
+        SortableTable("Who was measured", lines, words=words),
         Text(heading="About the task and its models"),
     ]

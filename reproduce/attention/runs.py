@@ -17,7 +17,7 @@ from reproduce.claims.observations import Read
 from reproduce.drawing.frame import failures
 from reproduce.experiment import Experiment
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, PAPER
 
@@ -119,7 +119,7 @@ DIGITS = 5
 def picture(title: str, records: Records, panels: Sequence[Panel]) -> Picture:
     """The panels beside each other; runs that failed are named with their kind of positions."""
     labelled = [r.model_copy(update={"label": LABELS[kind_of(r)]}) for r in records]
-    return Picture(title, [Row(panels)], 2.4 + 3.2 * len(panels), foot=failures(labelled))
+    return Picture(title, [PanelRow(panels)], 2.4 + 3.2 * len(panels), foot=failures(labelled))
 
 
 def by_position(title: str, records: Records, kinds: Sequence[str], windows: str) -> Picture:
@@ -129,7 +129,7 @@ def by_position(title: str, records: Records, kinds: Sequence[str], windows: str
     limits = (max(LOWEST, min(drawn) / 1.2), max(drawn) * 1.2) if drawn else (LOWEST, 1.0)
     panels = [replace(panel, y=replace(Y, limits=limits)) for panel in panels]
     whole = picture(title, records, panels)
-    return replace(whole, rows=[Row(panels, shared=True)], legend="below")
+    return replace(whole, rows=[PanelRow(panels, shared=True)], legend="below")
 
 
 def _by_position(records: Records, kind: str, windows: str) -> Panel:

@@ -18,7 +18,7 @@ from reproduce.claims.trials import drawn, finished, over_trials
 from reproduce.drawing.traces import over_draws, published
 from reproduce.experiment import Experiment
 from reproduce.plotting import models
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
 TITLE = "Capacity: associations recalled, by width and by size of the memory"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
@@ -50,7 +50,7 @@ def picture(records: Records) -> Picture:
         _constants(records),
         _ranks(records),
     ]
-    return Picture(TITLE, [Row(row, 4.8, widths=(1.15, 1, 0.9, 0.6))], width=15.5)
+    return Picture(TITLE, [PanelRow(row, 4.8, widths=(1.15, 1, 0.9, 0.6))], width=15.5)
 
 
 def _threshold(run: RunRecord) -> float:

@@ -9,13 +9,22 @@ from bench.config.files import group_file
 from core.statistics import SHARE, mean_interval
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
-from reproduce.claims.grammar import Drawn, Records, Rule, Runs, above, each, measured, once
+from reproduce.claims.grammar import (
+    Drawn,
+    Records,
+    Rule,
+    Runs,
+    above,
+    each,
+    measured,
+    once,
+)
 from reproduce.claims.observations import Sample
 from reproduce.claims.trials import finished, over_trials, pooled, sample
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 
 TITLE = "Recall by noisy queries: tables beside a sum of outer products"
 SLIDES = (
@@ -97,7 +106,7 @@ def picture(records: Records) -> Picture:
     for load, title in by_load.items():
         x, y = Axis("noise σ of the query", "log2"), Axis("share recalled", limits=(0, 1.05))
         panels.append(Panel(title, x, y, _by_noise(records, load, noises), legend="lower left"))
-    return Picture(TITLE, [Row(panels, 3.6)], width=13)
+    return Picture(TITLE, [PanelRow(panels, 3.6)], width=13)
 
 
 def _held(records: Records) -> Panel:

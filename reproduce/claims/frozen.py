@@ -24,11 +24,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from bench.records.schema import RunRecord
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import write_atomically
+from core.reading import own_yaml
 from reproduce.claims.fingerprints.meaning import meaning
 from reproduce.claims.numbers import numbers
 from reproduce.claims.repeats import began, moment
@@ -69,7 +68,7 @@ class Hashes(NamedTuple):
 Claims = Mapping[str, Sequence[Hashes]]  # of each figure
 
 
-class Entry(NamedTuple):
+class FrozenClaim(NamedTuple):
     """What is kept of a claim; times are ISO 8601, UTC."""
 
     words: str
@@ -101,10 +100,10 @@ def _hash(content: object) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:DIGITS]
 
 
-def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, Entry]]:
+def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, FrozenClaim]]:
     """Figure -> name of the claim -> what is kept of it."""
     return {
-        figure: {name: Entry(**entry) for name, entry in claims.items()}
+        figure: {name: FrozenClaim(**entry) for name, entry in claims.items()}
         for figure, claims in _content(path).items()
         if figure != NUMBERS
     }
@@ -121,11 +120,11 @@ def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
 
 
 def _content(path: Path) -> dict[str, dict[str, Any]]:
-    return (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
+    return (own_yaml(path) if path.exists() else None) or {}
 
 
 @cache
-def _by_words() -> dict[str, Entry]:
+def _by_words() -> dict[str, FrozenClaim]:
     return {entry.words: entry for claims in read_frozen().values() for entry in claims.values()}
 
 
@@ -133,13 +132,13 @@ def _by_words() -> dict[str, Entry]:
 def same_tests() -> dict[str, str]:
     """Hash of a test -> the hash that the same test had next: without the names of its local
     variables, or in another form."""
-    later = dict(yaml.safe_load(SAME_TESTS.read_text()))
-    for comparison in yaml.safe_load(RESTATED.read_text()) or []:
+    later = dict(own_yaml(SAME_TESTS))
+    for comparison in own_yaml(RESTATED) or []:
         later |= comparison["same"]
     return later
 
 
-def entry_of(claim: Hashes) -> Entry | None:
+def entry_of(claim: Hashes) -> FrozenClaim | None:
     """What is kept of a claim with these very words; None of one that is not frozen."""
     return _by_words().get(claim.words)
 
@@ -165,7 +164,7 @@ def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     return [record for record in records if began(record) > since]
 
 
-def differing(claims: Claims, known: Mapping[str, Mapping[str, Entry]]) -> list[str]:
+def differing(claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]]) -> list[str]:
     """What of ``known`` is not what the claims are now, in words."""
     lines = []
     for figure, claims_of_figure in claims.items():
@@ -204,8 +203,8 @@ def updated_numbers(
 
 
 def updated(
-    claims: Claims, known: Mapping[str, Mapping[str, Entry]], now: str
-) -> dict[str, dict[str, Entry]]:
+    claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]], now: str
+) -> dict[str, dict[str, FrozenClaim]]:
     """What is to be kept: times stay where nothing differs."""
     return {
         figure: {
@@ -216,14 +215,14 @@ def updated(
     }
 
 
-def _entry(claim: Hashes, old: Entry | None, now: str) -> Entry:
+def _entry(claim: Hashes, old: FrozenClaim | None, now: str) -> FrozenClaim:
     if old is None or old.words != claim.words:
-        return Entry(claim.words, now, claim.test)
+        return FrozenClaim(claim.words, now, claim.test)
     return old if old.has_test(claim) else old._replace(test=claim.test, edited=now)
 
 
 def write_frozen(
-    entries: Mapping[str, Mapping[str, Entry]],
+    entries: Mapping[str, Mapping[str, FrozenClaim]],
     path: Path = FROZEN,
     kept_numbers: Mapping[str, Kept] | None = None,
 ) -> None:

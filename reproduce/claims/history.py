@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict
+
+from core.reading import own_yaml
 
 HISTORY = Path(__file__).with_name("history.yaml")
 
@@ -48,7 +49,7 @@ class Change(BaseModel):
 @cache
 def history() -> tuple[Change, ...]:
     """All entries, the oldest first."""
-    return tuple(Change(**entry) for entry in yaml.safe_load(HISTORY.read_text()))
+    return tuple(Change(**entry) for entry in own_yaml(HISTORY))
 
 
 def changes_of(figure: str) -> list[Change]:

@@ -55,13 +55,15 @@ def moment(text: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-class _Table(RootModel[dict[str, AwareDatetime]]):
+class _FirstRuns(RootModel[dict[str, AwareDatetime]]):
     """Run id -> when the first of its kind began."""
 
 
 @lru_cache(maxsize=4)
 def _known(path: Path, _changed: int) -> dict[str, datetime]:
-    return Kind("table of repeats", _Table, "restore it from version control").read_json(path).root
+    return (
+        Kind("table of repeats", _FirstRuns, "restore it from version control").read_json(path).root
+    )
 
 
 def main(words: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from reproduce.claims.grammar import Records, Runs
 from reproduce.drawing.traces import Value, curve_over_seeds, over_metrics, over_seeds
-from reproduce.plotting.panels import Axis, Panel, Place, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Place, Remark, Trace
 
 T = TypeVar("T")
 Traces = Callable[[Records], list[Trace]]
@@ -85,10 +85,10 @@ class RowOf:
     shared: bool = False
 
 
-Rows = Sequence[RowOf | Sequence[AnyPanel] | Callable[[Records], Row]]
+Rows = Sequence[RowOf | Sequence[AnyPanel] | Callable[[Records], PanelRow]]
 
 
-def rows_of(rows: Rows, records: Records) -> list[Row]:
+def rows_of(rows: Rows, records: Records) -> list[PanelRow]:
     """The rows of a picture."""
     drawn = []
     for row in rows:
@@ -98,7 +98,7 @@ def rows_of(rows: Rows, records: Records) -> list[Row]:
         of_row = row if isinstance(row, RowOf) else RowOf(row)
         panels = [_panel(panel, records) for panel in of_row.panels]
         height = of_row.height(panels) if callable(of_row.height) else of_row.height
-        drawn.append(Row(panels, height, of_row.widths, of_row.shared))
+        drawn.append(PanelRow(panels, height, of_row.widths, of_row.shared))
     return drawn
 
 

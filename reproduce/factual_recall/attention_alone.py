@@ -27,7 +27,7 @@ from reproduce.claims.trials import drawn, over_trials
 from reproduce.drawing.traces import over_draws, over_seeds
 from reproduce.experiment import Experiment, OverSeeds
 from reproduce.factual_recall.factual_recall import SEQUENCES, TASK, alone
-from reproduce.plotting.panels import Axis, Panel, Picture, Row
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture
 
 TITLE = "Factual recall by attention alone: width by answers, and noise"
 PAPER = (
@@ -248,7 +248,7 @@ def picture(records: Records) -> Picture:
         traces.append(over_seeds(name, runs_by_width, accuracy, colour=colour))
     accuracies = Axis("accuracy", limits=(0, 1.05))
     panels.append(Panel("R = D = 8", Axis("d", ticks=COMPARED), accuracies, traces, legend="best"))
-    return Picture(TITLE, [Row(panels, 3.4)], width=12)
+    return Picture(TITLE, [PanelRow(panels, 3.4)], width=12)
 
 
 EXPERIMENT = Experiment(

@@ -32,7 +32,7 @@ from reproduce.claims.trials import finished, over_trials, pooled
 from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked, place_of
 from reproduce.drawing.traces import curve_over_seeds
 from reproduce.experiment import Experiment, OverSeeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
 TITLE = "Factual recall: attention or MLP, facts for parameters, and what is learned first"
 PAPER = "Nichani, Lee and Bietti 2025 (arXiv 2412.06538)"
@@ -126,7 +126,7 @@ def picture(records: Records) -> Picture:
     diagrams = finished(list(filter(DIAGRAMS.has, records)))
     full_or_all = finished(searches(records, STEPS) or searches(records))
     above = [_diagram(diagrams), _facts(full_or_all)]
-    return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.2)
+    return Picture(TITLE, [PanelRow(above, 4), PanelRow(below, 4)], width=13.2)
 
 
 def _diagram(runs: Records) -> Panel:

@@ -19,7 +19,7 @@ from reproduce.drawing.traces import over_draws
 from reproduce.drawing.traces import published as published_points
 from reproduce.gradient_descent import runs
 from reproduce.gradient_descent.descent import CORRELATED
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
 TITLE = "Associations by gradient steps: what optimiser, step and batch make of one matrix"
 COLOURS = ("blue", "green", "orange", "vermillion", "purple")
@@ -51,7 +51,7 @@ def picture(records: Records) -> Picture:
         ],
         [_transformer(transformers, trained, quantity) for trained, quantity in matrices],
     ]
-    return Picture(TITLE, [Row(row, height=3.2) for row in rows], width=14)
+    return Picture(TITLE, [PanelRow(row, height=3.2) for row in rows], width=14)
 
 
 def _first_run(wanted: Runs, records: Records) -> RunRecord | None:

@@ -6,7 +6,17 @@ from bench.records.schema import RunRecord
 from core.statistics import COUNT
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
-from reproduce.claims.grammar import Measured, Number, Rule, Runs, above, each, once, setting, where
+from reproduce.claims.grammar import (
+    Measured,
+    Number,
+    Rule,
+    Runs,
+    above,
+    each,
+    once,
+    setting,
+    where,
+)
 from reproduce.drawing.plots import Plot, metric_curves
 from reproduce.experiment import Experiment, OverSeeds
 from reproduce.gradient_descent.runs import ATTENTION, DYNAMICS

@@ -29,7 +29,7 @@ from reproduce.claims.trials import fact, over_trials, pooled, sample, settled
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 
 TITLE = "Gradients as memories: what one gradient step stores"
 BIRTH = "Bietti et al. 2023, Birth of a Transformer (arXiv 2306.00802)"
@@ -78,7 +78,7 @@ def picture(records: Records) -> Picture:
         _accuracies(records, "N = 64, d = 128, n samples", SAMPLED, sampled),
         _spread(records),
     ]
-    return Picture(TITLE, [Row(row, height=3.6)], width=13)
+    return Picture(TITLE, [PanelRow(row, height=3.6)], width=13)
 
 
 def _accuracies(records: Records, title: str, form: str, lists: Sequence[Sequence[int]]) -> Panel:

@@ -13,7 +13,7 @@ from reproduce.claims.grammar import Records, Rule, Runs, each, measured, once, 
 from reproduce.claims.trials import drawn, over_trials, paired, pooled
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 
 TITLE = "Kernel regression with more and more pairs, by dimension and by bandwidth"
 MOSAICS = "Zhang et al. 2025, Memory Mosaics (arXiv 2405.06394), section 3, footnote 1"
@@ -162,7 +162,7 @@ def picture(records: Records) -> Picture:
         panels.append(
             Panel(f"keys of {dimension}", x, Axis("squared error", "log"), traces, legend="best")
         )
-    return Picture(TITLE, [Row(panels, 3.8)], width=13)
+    return Picture(TITLE, [PanelRow(panels, 3.8)], width=13)
 
 
 def _traces(records: Records, dimension: int) -> Sequence[Trace]:

@@ -35,7 +35,7 @@ from reproduce.drawing.traces import over_seeds, published
 from reproduce.experiment import Experiment, Sweep
 from reproduce.long_term_memory.long_term_memory import KNOWLEDGE
 from reproduce.plotting import models
-from reproduce.plotting.panels import Axis, Panel, Picture, Row
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture
 
 TITLE = "MAD: six abilities of sequence models"
 SOURCE = (
@@ -137,7 +137,7 @@ def picture(records: Records) -> Picture:
     rows = []
     for row in (panels[:first_row], panels[first_row:]):
         if row:
-            rows.append(Row(row, height=3, shared=True))
+            rows.append(PanelRow(row, height=3, shared=True))
     return Picture(TITLE, rows, width=11, legend="below")
 
 

@@ -28,7 +28,7 @@ from reproduce.drawing.traces import over_metrics, over_seeds
 from reproduce.experiment import Experiment
 from reproduce.multi_query_recall import runs
 from reproduce.multi_query_recall.runs import EASY, FORGETTING, LONG, PLAIN
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 
 TITLE = "Multi-query recall: how many pairs a sequence model keeps, and which value of two"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927)"
@@ -53,7 +53,7 @@ def picture(records: Records) -> Picture:
     rewritten = "some keys written twice: the latest value counts"
     above = [_by_pairs(records, PLAIN, plain), _by_state(records)]
     below = [_by_pairs(records, FORGETTING, rewritten), _values(runs.of(records, FORGETTING))]
-    return Picture(TITLE, [Row(above, height=3), Row(below, height=3)], legend="below")
+    return Picture(TITLE, [PanelRow(above, height=3), PanelRow(below, height=3)], legend="below")
 
 
 def _by_pairs(records: Records, cell: str, title: str) -> Panel:

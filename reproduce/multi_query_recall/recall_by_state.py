@@ -33,7 +33,7 @@ from reproduce.multi_query_recall.multi_query_recall import (
     trained,
 )
 from reproduce.multi_query_recall.runs import PLAIN, label
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
 TITLE = "Multi-query recall by the bytes that a sequence keeps"
 ZOOLOGY = "Arora et al. 2023, Zoology (arXiv 2312.04927), figure 2"
@@ -191,7 +191,7 @@ def picture(records: Records) -> Picture:
     panel = Panel(title, x, y, traces, guess)
     silent = ", ".join(_silent(records))
     note = f"not in the picture, since state_bytes does not say: {silent}" if silent else ""
-    return Picture(TITLE, [Row([panel], height=4.5)], note=note, legend="below", columns=3)
+    return Picture(TITLE, [PanelRow([panel], height=4.5)], note=note, legend="below", columns=3)
 
 
 def _silent(records: Records) -> list[str]:

@@ -28,7 +28,7 @@ SHARED = ("device", "tracking", *MAKING)  # settings that every figure knows
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvidenceRequest:
     """What a command line asks for; ``others`` are settings of the figures."""
 
     preset: str = "laptop"
@@ -43,7 +43,7 @@ class Asked:
     page: Path | None = None
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], known: Mapping[str, Experiment]) -> Asked:
+    def of(cls, settings: Mapping[str, Any], known: Mapping[str, Experiment]) -> EvidenceRequest:
         """Check every setting.
 
         Raises:
@@ -107,7 +107,7 @@ OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like
 
 def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -> int:
     """Exit code 0 when all is there or time is over, 1 if something could not be run."""
-    asked = Asked.of(settings, reproductions)
+    asked = EvidenceRequest.of(settings, reproductions)
     of = {name: reproductions[name] for name in asked.figures}
     own = asked.settings(reproductions)
 

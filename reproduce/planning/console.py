@@ -13,8 +13,8 @@ from core.places import shown
 from core.progress import duration
 from core.screen import console
 from reproduce.claims.claims import ClaimResult
-from reproduce.planning.cost import GPU_RATE, Cost
-from reproduce.planning.experiments import Experiment
+from reproduce.planning.cost import GPU_RATE, ExpectedCost
+from reproduce.planning.experiments import DecidingRuns
 from reproduce.planning.survey import Review, Step, Survey
 
 RATES = (
@@ -30,7 +30,7 @@ COUNTING = "to count two gigabytes of text, as the paper's corpora have, some 0.
 def print_plan(
     survey: Survey,
     steps: Sequence[Step],
-    found: Sequence[Experiment],
+    found: Sequence[DecidingRuns],
     workers: int,
     hours: float | None,
 ) -> None:
@@ -86,7 +86,7 @@ def _print_elsewhere(survey: Survey, steps: Sequence[Step]) -> None:
     )
 
 
-def print_experiments(experiments: Sequence[Experiment]) -> None:
+def print_experiments(experiments: Sequence[DecidingRuns]) -> None:
     """Which run would decide each open claim, and what it costs."""
     if not experiments:
         return
@@ -138,13 +138,13 @@ def _needs(review: Review, result: ClaimResult) -> str:
     return f" ({seeds} seeds)" if seeds else ""
 
 
-def _time(cost: Cost) -> str:
+def _time(cost: ExpectedCost) -> str:
     spread = cost.sources and cost.high > 0
     between = f" ({duration(cost.low)} to {duration(cost.high)})" if spread else ""
     return f"{duration(cost.seconds)}{between}"
 
 
-def in_hours(cost: Cost, on_gpu: bool) -> str:
+def in_hours(cost: ExpectedCost, on_gpu: bool) -> str:
     """A cost in core-hours or GPU-hours, with its range where it is estimated."""
     if not cost.seconds:
         return f"0 core-hours of training; {COUNTING}"
@@ -154,7 +154,7 @@ def in_hours(cost: Cost, on_gpu: bool) -> str:
     return f"{cost.seconds / 3600:.3g} {unit}{between}"
 
 
-def _sources(cost: Cost) -> str:
+def _sources(cost: ExpectedCost) -> str:
     if not cost.sources:
         return "measured" if cost.seconds else "shared with those above"
     more = f" and {len(cost.sources) - 1} more" if len(cost.sources) > 1 else ""

@@ -34,7 +34,7 @@ SIZES = {"layers": 1, "width": 2}  # of a model -> power in the FLOPs of a step
 
 
 @dataclass(frozen=True)
-class Cost:
+class ExpectedCost:
     """Seconds on one core, or on one GPU, with the range they are expected in.
 
     Attributes:
@@ -46,8 +46,8 @@ class Cost:
     high: float = 0.0
     sources: tuple[str, ...] = ()
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
+    def __add__(self, other: ExpectedCost) -> ExpectedCost:
+        return ExpectedCost(
             self.seconds + other.seconds,
             self.low + other.low,
             self.high + other.high,
@@ -55,7 +55,7 @@ class Cost:
         )
 
 
-class Kind(NamedTuple):
+class RunKind(NamedTuple):
     """What runs of about the same pace have in common."""
 
     task: str
@@ -63,7 +63,7 @@ class Kind(NamedTuple):
     preset: str
 
 
-class Size(NamedTuple):
+class StepSize(NamedTuple):
     """What the FLOPs of a run's step are in proportion to.
 
     Attributes:
@@ -79,19 +79,19 @@ class Size(NamedTuple):
     work: float
 
     @classmethod
-    def of(cls, record: RunRecord) -> Size:
+    def of(cls, record: RunRecord) -> StepSize:
         """That of a run."""
         sequences = record.cost.training_steps * record.config["training"].get("batch_size", 1)
         tokens = max(1.0, record.cost.training_tokens / sequences)
         return cls.asked(record.config)._replace(tokens=tokens)
 
     @classmethod
-    def asked(cls, config: Mapping[str, Any]) -> Size:
+    def asked(cls, config: Mapping[str, Any]) -> StepSize:
         """That of a run that was not made."""
         task = config["tasks"]
         return cls(str(task.get("_target_")), _number(task.get("length")), 1.0, _work(config))
 
-    def over(self, other: Size) -> float:
+    def over(self, other: StepSize) -> float:
         """FLOPs of a step, in those of another run's step."""
         length, theirs = self.length, other.length
         if self.task != other.task:  # they measure length in other words, or in none
@@ -135,19 +135,22 @@ class Speeds:
             for record in found
             if not baseline and record.cost.training_flops and record.cost.training_steps
         ]
-        self._of_kind: dict[Kind, list[tuple[RunRecord, Size]]] = defaultdict(list)
+        self._of_kind: dict[RunKind, list[tuple[RunRecord, StepSize]]] = defaultdict(list)
         # Of runs whose steps are of one size the first stands for all.
         first = {
-            (Kind(r.task, r.model, r.preset), Size.of(r)): r
+            (RunKind(r.task, r.model, r.preset), StepSize.of(r)): r
             for r in sorted(self._trained, key=lambda r: r.run_id, reverse=True)
         }
         for (kind, size), record in first.items():
             self._of_kind[kind].append((record, size))
-        self._close: dict[tuple[str, ...], list[tuple[RunRecord, Size]]] = {}
-        self._known: dict[str, Cost] = {}
-        self._asked: dict[tuple[str, str], Cost] = {}  # by the run, to look up what is known
+        self._close: dict[tuple[str, ...], list[tuple[RunRecord, StepSize]]] = {}
+        self._nearest: dict[tuple[RunKind, StepSize], tuple[RunRecord, bool]] = {}
+        self._known: dict[str, ExpectedCost] = {}
+        self._asked: dict[
+            tuple[str, str], ExpectedCost
+        ] = {}  # by the run, to look up what is known
 
-    def of(self, run: PlannedRun) -> Cost:
+    def of(self, run: PlannedRun) -> ExpectedCost:
         """The cost of one run."""
         configuration = run.configuration
         asked = configuration.preset, run.key
@@ -159,32 +162,32 @@ class Speeds:
             self._asked[asked] = self._known[key]
         return self._asked[asked]
 
-    def together(self, runs: Iterable[PlannedRun], paid: Iterable[str] = ()) -> Cost:
+    def together(self, runs: Iterable[PlannedRun], paid: Iterable[str] = ()) -> ExpectedCost:
         """The cost of runs, of which each training is paid once and those ``paid`` not at all."""
-        done, total = set(paid), Cost()
+        done, total = set(paid), ExpectedCost()
         for run in runs:
             if run.training not in done:
                 done.add(run.training)
                 total += self.of(run)
         return total
 
-    def _cost(self, configuration: Configuration, key: str, predictors: bool) -> Cost:
+    def _cost(self, configuration: Configuration, key: str, predictors: bool) -> ExpectedCost:
         found = self._of_task[configuration.task, predictors]
         if predictors:
             if not found:
                 return _around(10.0, BY_NOTHING, f"predictors of {configuration.task}, unmeasured")
             together = math.fsum(record.cost.wall_seconds for record in found)
             all_of_them = together / len({record.identity for record in found}) * PREDICTORS
-            return Cost(all_of_them, all_of_them, all_of_them)
+            return ExpectedCost(all_of_them, all_of_them, all_of_them)
         same = self._measured.get(key)
         if same and configuration.preset not in GPU_PRESETS:
             seconds = [record.cost.wall_seconds for record in same]
-            return Cost(median(seconds), min(seconds), max(seconds))
+            return ExpectedCost(median(seconds), min(seconds), max(seconds))
         if configuration.takes is not None:
             return self._measurement(configuration, found)
         return self._training(configuration)
 
-    def _measurement(self, configuration: Configuration, found: list[RunRecord]) -> Cost:
+    def _measurement(self, configuration: Configuration, found: list[RunRecord]) -> ExpectedCost:
         """A measurement counts no FLOPs: the seconds of its neighbours are all there is."""
         own = [record for record in found if record.model == configuration.model]
         near = sorted(own or found, key=lambda record: record.run_id)
@@ -197,27 +200,37 @@ class Speeds:
 
     def nearest_by_work(self, configuration: Configuration) -> Alike | None:
         """The run whose steps tell the FLOPs of a configuration's; None if nothing was trained."""
-        resolved, trained = configuration.resolved(), self._trained
-        if not trained:
+        if not self._trained:
             return None
-        asked = Size.asked(resolved)
+        resolved = configuration.resolved()
+        asked = StepSize.asked(resolved)
+        key = RunKind(configuration.task, configuration.model, configuration.preset), asked
+        if key not in self._nearest:  # trainings of other lengths and rates have steps of its size
+            self._nearest[key] = self._nearest_of(*key)
+        alike, same = self._nearest[key]
+        steps = _steps(resolved, alike) * configuration.training.restarts
+        return Alike(
+            alike, same, asked.over(StepSize.of(alike)), _flops(asked, alike), steps, self._trained
+        )
+
+    def _nearest_of(self, kind: RunKind, asked: StepSize) -> tuple[RunRecord, bool]:
+        """The run whose steps are most like those of a kind and a size, and whether it is of that
+        kind."""
 
         def nearest(*first: str) -> RunRecord:
             """By what is first compared, then by the size of a step."""
-            close = self._closest({key: str(getattr(configuration, key)) for key in first})
+            close = self._closest({name: str(getattr(kind, name)) for name in first})
             gaps = ((abs(math.log(asked.over(size))), record) for record, size in close)
             return min(gaps, key=lambda gap: (gap[0], gap[1].run_id))[1]
 
         own, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
-        if kin.task != configuration.task:  # never run: as many as it has in the middle of others
-            theirs = [r for r in trained if r.model == kin.model]
-            kin = sorted(theirs, key=lambda r: (_flops(resolved, r), r.run_id))[len(theirs) // 2]
-        alike = own if _alike(own, configuration) else kin
-        steps = _steps(resolved, alike) * configuration.training.restarts
-        ratio, flops = _work_ratio(resolved, alike), _flops(resolved, alike)
-        return Alike(alike, _alike(own, configuration), ratio, flops, steps, trained)
+        if kin.task != kind.task:  # never run: as many as it has in the middle of others
+            theirs = [r for r in self._trained if r.model == kin.model]
+            kin = sorted(theirs, key=lambda r: (_flops(asked, r), r.run_id))[len(theirs) // 2]
+        alike = own if _is_of_kind(own, kind) else kin
+        return alike, _is_of_kind(alike, kind)
 
-    def _closest(self, wanted: Mapping[str, str]) -> list[tuple[RunRecord, Size]]:
+    def _closest(self, wanted: Mapping[str, str]) -> list[tuple[RunRecord, StepSize]]:
         """Runs of the kinds that have most of what is wanted; what is first counts first."""
         asked = (*wanted, *wanted.values())
         if asked not in self._close:
@@ -226,7 +239,7 @@ class Speeds:
             self._close[asked] = [r for k in unlike if unlike[k] == least for r in self._of_kind[k]]
         return self._close[asked]
 
-    def _training(self, configuration: Configuration) -> Cost:
+    def _training(self, configuration: Configuration) -> ExpectedCost:
         found = self.nearest_by_work(configuration)
         if found is None:
             return _around(60.0, BY_NOTHING, "no training was measured, a minute each")
@@ -257,25 +270,20 @@ def _of_that_size(trained: Iterable[RunRecord], model: str, flops: float) -> Run
     return min(trained, key=gap)
 
 
-def _alike(record: RunRecord, configuration: Configuration) -> bool:
+def _is_of_kind(record: RunRecord, kind: RunKind) -> bool:
     """Whether a run is one of this model on this task at this preset."""
-    keys = ("model", "task", "preset")
-    return all(getattr(record, key) == getattr(configuration, key) for key in keys)
+    return (record.task, record.model, record.preset) == kind
 
 
-def _around(seconds: float, factor: float, source: str = "") -> Cost:
-    return Cost(seconds, seconds / factor, seconds * factor, (source,) if source else ())
+def _around(seconds: float, factor: float, source: str = "") -> ExpectedCost:
+    return ExpectedCost(seconds, seconds / factor, seconds * factor, (source,) if source else ())
 
 
-def _work_ratio(resolved: Mapping[str, Any], record: RunRecord) -> float:
-    """FLOPs of a step, in those of a record's step."""
-    return Size.asked(resolved).over(Size.of(record))
-
-
-def _flops(resolved: Mapping[str, Any], record: RunRecord) -> float:
-    """Those of a step, from the step of a record."""
+def _flops(asked: StepSize, record: RunRecord) -> float:
+    """Those of a step of a size, from the step of a record."""
     cost = record.cost
-    return (cost.training_flops or 0.0) / cost.training_steps * _work_ratio(resolved, record)
+    own_step = (cost.training_flops or 0.0) / cost.training_steps
+    return own_step * asked.over(StepSize.of(record))
 
 
 def _work(config: Mapping[str, Any]) -> float:

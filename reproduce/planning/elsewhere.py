@@ -15,7 +15,7 @@ from bench.roofline.schedule import Chain
 from bench.search.forecast import Forecaster, forecaster_of
 from core.errors import UserError
 from reproduce.planned import PlannedRun
-from reproduce.planning.cost import BY_FLOPS, Cost, Speeds
+from reproduce.planning.cost import BY_FLOPS, ExpectedCost, Speeds
 
 
 class SpeedsElsewhere(Speeds):
@@ -28,7 +28,7 @@ class SpeedsElsewhere(Speeds):
         super().__init__(records)
         self.forecaster = Forecaster(forecaster_of(device).device, make_data=False)
 
-    def _cost(self, configuration: Configuration, key: str, predictors: bool) -> Cost:
+    def _cost(self, configuration: Configuration, key: str, predictors: bool) -> ExpectedCost:
         if predictors or configuration.takes is not None:
             return super()._cost(configuration, key, predictors)
         device = self.forecaster.device
@@ -36,9 +36,11 @@ class SpeedsElsewhere(Speeds):
             found = self.forecaster.training(training_configuration(configuration)).seconds
         except UserError:
             return self._by_flops(configuration, key)
-        return Cost(found.likely, found.low, found.high, (f"steps counted for {device.label}",))
+        return ExpectedCost(
+            found.likely, found.low, found.high, (f"steps counted for {device.label}",)
+        )
 
-    def _by_flops(self, configuration: Configuration, key: str) -> Cost:
+    def _by_flops(self, configuration: Configuration, key: str) -> ExpectedCost:
         """Without launches, of which nothing is known: the range says so as far as it can."""
         alike = self.nearest_by_work(configuration)
         corners = self.forecaster.device.corners
@@ -48,7 +50,7 @@ class SpeedsElsewhere(Speeds):
         flops = alike.steps * alike.flops
         best, likely, worst = (flops / corner.peak for corner in corners[precision])
         source = f"FLOPs as {alike.record.run_id}, launches not counted"
-        return Cost(likely, best / BY_FLOPS, worst * BY_FLOPS, (source,))
+        return ExpectedCost(likely, best / BY_FLOPS, worst * BY_FLOPS, (source,))
 
 
 def chains(runs: Iterable[PlannedRun], speeds: Speeds) -> list[Chain]:

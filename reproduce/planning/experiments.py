@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from reproduce.claims.claims import Claim, ClaimResult
 from reproduce.claims.verdicts import NOT_ASKED
 from reproduce.planned import PlannedRun, missing
-from reproduce.planning.cost import GPU_PRESETS, Cost
+from reproduce.planning.cost import GPU_PRESETS, ExpectedCost
 from reproduce.planning.reading import chosen_by, reads_more
 from reproduce.planning.survey import OPEN, PRESETS, Review, Survey
 
 
 @dataclass(frozen=True)
-class Experiment:
+class DecidingRuns:
     """What would decide an open claim.
 
     Attributes:
@@ -30,13 +30,13 @@ class Experiment:
     claim: str
     verdict: str
     words: str
-    cost: Cost | None
+    cost: ExpectedCost | None
     on_gpu: bool
     why: str
     closed: str = ""
 
 
-def experiments(survey: Survey) -> list[Experiment]:
+def experiments(survey: Survey) -> list[DecidingRuns]:
     """One for each claim that is open or not asked."""
     return [
         _experiment(survey, review, result)
@@ -46,7 +46,7 @@ def experiments(survey: Survey) -> list[Experiment]:
     ]
 
 
-def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Experiment:
+def _experiment(survey: Survey, review: Review, result: ClaimResult) -> DecidingRuns:
     figure, claim, finding = review.figure, result.claim, result.finding
     own = [c for c in survey.candidates if c.figure == figure and claim.name in c.claims]
     preset = survey.preset if own else _elsewhere(survey, review, result)
@@ -59,13 +59,13 @@ def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Experime
         runs = own[0].runs if own else missing(_runs_at(survey, figure, preset, claim, seeds))
         trains = any(run.role != "baseline" for run in runs)
         paid = survey.shelf.weights if own else ()
-        cost = survey.speeds.together(runs, paid) if trains else Cost()
+        cost = survey.speeds.together(runs, paid) if trains else ExpectedCost()
         words = f"{own[0].shown if own else f'{figure} preset={preset}{again}'} {claim.asked_with}"
     if decision:
         place = "reproduce/claims/history.yaml"
         closed = f"by others; closed here by decision ({place}: {decision.decision})"
     given = (words.rstrip(), cost, trains and preset in GPU_PRESETS, finding.evidence, closed)
-    return Experiment(figure, claim.name, finding.verdict, *given)
+    return DecidingRuns(figure, claim.name, finding.verdict, *given)
 
 
 def _elsewhere(survey: Survey, review: Review, result: ClaimResult) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from core.escaping import markdown_code
 from reproduce.drawing.tables import markdown
 from reproduce.planning.console import RATES, in_hours
-from reproduce.planning.experiments import Experiment
+from reproduce.planning.experiments import DecidingRuns
 
 COMMAND = "python -m reproduce evidence preset={preset} dry_run=true page={path}"
 
 
-def page_of(experiments: Sequence[Experiment], preset: str, path: str) -> str:
+def page_of(experiments: Sequence[DecidingRuns], preset: str, path: str) -> str:
     """Markdown: a row for each claim, with the command that would decide it and its cost.
 
     Args:
@@ -38,5 +38,5 @@ def page_of(experiments: Sequence[Experiment], preset: str, path: str) -> str:
     )
 
 
-def _command(one: Experiment) -> str:
+def _command(one: DecidingRuns) -> str:
     return markdown_code(f"python -m reproduce {one.words}") if one.words else ""

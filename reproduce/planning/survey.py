@@ -25,7 +25,7 @@ from reproduce.claims.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.experiment import Experiment
 from reproduce.obtaining import refuse_two_settings
 from reproduce.planned import PlannedRun, missing, planned
-from reproduce.planning.cost import Cost, Speeds
+from reproduce.planning.cost import ExpectedCost, Speeds
 from reproduce.planning.reading import chosen_by, reads
 from reproduce.request import Request
 
@@ -73,7 +73,7 @@ class Step:
     candidate: Candidate
     claims: tuple[str, ...]
     runs: int
-    cost: Cost
+    cost: ExpectedCost
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,16 @@ from reproduce.request import Request
 
 
 @dataclass
-class Clock:
+class TimeLimit:
     """Whether time is over."""
 
     over: bool = False
 
 
 @contextmanager
-def clock(hours: float | None) -> Iterator[Clock]:
+def clock(hours: float | None) -> Iterator[TimeLimit]:
     """After so many hours what a Ctrl-C does: the engine ends its step and writes a checkpoint."""
-    found = Clock()
+    found = TimeLimit()
 
     def ring(signum: int, frame: Any) -> None:
         found.over = True

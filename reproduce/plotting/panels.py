@@ -217,7 +217,7 @@ class Panel:
 
 
 @dataclass(frozen=True, config=_FROZEN)
-class Row:
+class PanelRow:
     """Panels beside each other.
 
     Attributes:
@@ -233,7 +233,7 @@ class Row:
 
 
 def _row(row: Any) -> Any:
-    return row if isinstance(row, Row | Mapping) else Row(tuple(row))
+    return row if isinstance(row, PanelRow | Mapping) else PanelRow(tuple(row))
 
 
 @dataclass(frozen=True, config=_FROZEN)
@@ -250,7 +250,7 @@ class Picture:
     """
 
     title: str
-    rows: Annotated[Sequence[Row], _each(_row)]
+    rows: Annotated[Sequence[PanelRow], _each(_row)]
     width: float = 10.0
     legend: Literal["", "below"] = ""
     columns: int = 4

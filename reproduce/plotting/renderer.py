@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.escaping import drawing
 from reproduce.plotting.marks import Canvas, legend_entries
-from reproduce.plotting.panels import Panel, Picture, Remark, Row
+from reproduce.plotting.panels import Panel, PanelRow, Picture, Remark
 from reproduce.plotting.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexadecimal
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _rows(figure: Figure, picture: Picture) -> None:
         _row(picture, row, axes)
 
 
-def _row(picture: Picture, row: Row, many: Sequence[Axes]) -> None:
+def _row(picture: Picture, row: PanelRow, many: Sequence[Axes]) -> None:
     widths = row.widths or (1.0,) * len(row.panels)
     drawn = []
     for place, (axes, panel) in enumerate(zip(many, row.panels, strict=True)):

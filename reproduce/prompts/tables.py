@@ -24,7 +24,7 @@ from reproduce.drawing.frame import seed_names
 from reproduce.drawing.tables import markdown
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.experiment import Baselines, Experiment
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, LABELS
@@ -131,7 +131,7 @@ def picture(records: Records, title: str, depths: Mapping[bool, Counts]) -> Pict
     """Shares by group and model: one panel for each depth (whether it is a single block)."""
     panels = [_panel(records, shallow, counts) for shallow, counts in depths.items()]
     width = 5.4 * len(depths) + 0.4
-    return Picture(title, [Row(panels, shared=True)], width, legend="below", columns=2)
+    return Picture(title, [PanelRow(panels, shared=True)], width, legend="below", columns=2)
 
 
 def _panel(records: Records, shallow: bool, counts: Counts) -> Panel:

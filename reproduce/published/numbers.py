@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from bench.records.schema import FrozenModel
 from core.errors import UserError
 from core.files import ROOT
 from core.reading import LARGEST_NUMBER, Kind, read_all
@@ -20,18 +21,14 @@ APPROXIMATE = "~"  # before a number that was read less exactly
 Number = float | str | None
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Size(_Frozen):
+class TrainingSizes(FrozenModel):
     """The training sizes of the columns: the task's configuration key, and its values."""
 
     name: str
     values: list[int] = Field(min_length=1)
 
 
-class Table(_Frozen):
+class PublishedTable(FrozenModel):
     """One metric: a list of numbers for each label, one for each size (null: not published).
 
     ``lines`` are reference levels that hold at every size.
@@ -43,7 +40,7 @@ class Table(_Frozen):
     lines: dict[str, Number] = Field(default_factory=dict)
 
 
-class PublishedFile(_Frozen):
+class PublishedFile(FrozenModel):
     """One published figure or table."""
 
     schema_version: Literal[1]
@@ -55,9 +52,9 @@ class PublishedFile(_Frozen):
     reading_error: float | None = Field(default=None, gt=0)
     approximate_error: float | None = Field(default=None, gt=0)  # of the numbers marked ~
     note: str = ""
-    size: Size
+    size: TrainingSizes
     models: dict[str, str] = Field(default_factory=dict)  # label -> our model of that name
-    metrics: dict[str, Table]
+    metrics: dict[str, PublishedTable]
 
     @model_validator(mode="after")
     def _is_complete(self) -> PublishedFile:

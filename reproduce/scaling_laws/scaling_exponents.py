@@ -15,8 +15,16 @@ from reproduce.claims.power_laws import Fit, fit_power_law, slope_between
 from reproduce.claims.trials import over_trials
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Baselines, Experiment, OverSeeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
-from reproduce.scaling_laws.runs import ALPHAS, LAWS, MODEL, POPULATION, SCHEMES, Part, of_alpha
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
+from reproduce.scaling_laws.runs import (
+    ALPHAS,
+    LAWS,
+    MODEL,
+    POPULATION,
+    SCHEMES,
+    Part,
+    of_alpha,
+)
 from reproduce.scaling_laws.scaling_laws import HUTTER, PAPER, SLIDES, THEOREM
 
 TITLE = "Scaling laws of associative memories, by the exponent of the Zipf law"
@@ -198,7 +206,7 @@ def picture(records: Records) -> Picture:
                 legend="lower left",
             )
         )
-    return Picture(TITLE, [Row(above, 3.4), Row(below, 3.4)], width=13)
+    return Picture(TITLE, [PanelRow(above, 3.4), PanelRow(below, 3.4)], width=13)
 
 
 def _against_size(part: Part) -> list[Trace]:

@@ -17,7 +17,7 @@ from reproduce.claims.trials import over_trials, paired
 from reproduce.claims.verdicts import UNDECIDED, Finding, not_asked
 from reproduce.drawing.traces import published
 from reproduce.experiment import Baselines, Experiment
-from reproduce.plotting.panels import Axis, Line, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Line, Panel, PanelRow, Picture, Trace
 from reproduce.scaling_laws import runs
 from reproduce.scaling_laws.runs import POPULATION, SCHEMES, Errors, Part
 
@@ -66,7 +66,7 @@ def picture(records: Records) -> Picture:
         _against_samples(main, main.near(SMALL), table),
         _map(grid, by_count),
     ]
-    return Picture(TITLE, [Row(above, 4), Row(below, 4)], width=13.5)
+    return Picture(TITLE, [PanelRow(above, 4), PanelRow(below, 4)], width=13.5)
 
 
 def _against_size(main: Part, row: str, title: str, more: Sequence[Trace] = ()) -> Panel:

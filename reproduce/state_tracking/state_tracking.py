@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from bench.config.groups import entrants
-from bench.records.schema import RunRecord
+from bench.records.schema import Curve, RunRecord
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import (
@@ -26,7 +26,8 @@ from reproduce.claims.grammar import (
 from reproduce.drawing.traces import curve_over_seeds
 from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
+from reproduce.state_tracking.whole_words import share_by_length
 
 TITLE = "State tracking: word problems of groups, trained short and asked long"
 ILLUSION = "Merrill, Petty and Sabharwal 2024, The illusion of state (arXiv 2404.08819)"
@@ -119,20 +120,47 @@ def learned(model: str, group: str) -> Runs:
     )
 
 
+def _belongs(record: RunRecord) -> bool:
+    """Whether it is a final run with the layers of its preset: figures of their own, delta_product
+    and mamba3, ask for one layer, and smoke has no more."""
+    one_layer = setting(record, "models.layers") == 1 and record.preset != "smoke"
+    return record.task == "state_tracking" and record.role == "final" and not one_layer
+
+
 def steps(record: RunRecord) -> int:
     """Of training."""
     return int(record.config["training"]["steps"])
 
 
 def picture(records: Sequence[RunRecord]) -> Picture:
-    """Accuracy by position, a panel for each group."""
+    """Accuracy by position, a panel for each group, and below it the words without a mistake."""
     groups = {record.config["tasks"]["group"] for record in records} or GROUPS
-    panels = [_by_position(records, group) for group in GROUPS if group in groups]
-    rows = [Row(part) for part in (panels[:3], panels[3:]) if part]
+    shown = [group for group in GROUPS if group in groups]
+    rows = []
+    for part in filter(None, (shown[:3], shown[3:])):
+        rows.append(PanelRow([_by_position(records, group) for group in part]))
+        rows.append(PanelRow([_whole_words(records, group) for group in part]))
     return Picture(TITLE, rows, width=12, legend="below")
 
 
 def _by_position(records: Sequence[RunRecord], group: str) -> Panel:
+    """Accuracy by letter."""
+    title, _, guess = GROUPS[group]
+    traces = _traces(records, group, "accuracy_by_position")
+    remarks = [Remark("guess", y=guess), *_training_lengths(records)]
+    return Panel(title, Axis("position"), Axis("accuracy", limits=(0, 1.05)), traces, remarks)
+
+
+def _whole_words(records: Sequence[RunRecord], group: str) -> Panel:
+    """The share of words of which every state is right."""
+    traces = _traces(records, group, share_by_length)
+    x, y = Axis("letters of a word"), Axis("share of words without a mistake", limits=(0, 1.05))
+    return Panel(f"{GROUPS[group][0]}, whole words", x, y, traces, _training_lengths(records))
+
+
+def _traces(
+    records: Sequence[RunRecord], group: str, curve: str | Callable[[RunRecord], Curve]
+) -> list[Trace]:
     """A curve for each model, and for each number of steps that it was trained for."""
     runs = [record for record in records if of(record.model, group).has(record)]
     usual = min(map(steps, runs), default=0)
@@ -144,13 +172,13 @@ def _by_position(records: Sequence[RunRecord], group: str) -> Panel:
         name, line = label(model), ""
         if count > usual:
             name, line = f"{name}, {count:,} steps", "dashdot"
-        curve = "accuracy_by_position"
         traces.append(curve_over_seeds(name, of_length.of(runs), curve, colour=model, line=line))
-    title, _, guess = GROUPS[group]
-    remarks = [Remark("guess", y=guess)]
-    for length in sorted({record.config["tasks"]["length"] for record in records}):
-        remarks.append(Remark("training length", x=length))
-    return Panel(title, Axis("position"), Axis("accuracy", limits=(0, 1.05)), traces, remarks)
+    return traces
+
+
+def _training_lengths(records: Sequence[RunRecord]) -> list[Remark]:
+    lengths = sorted({record.config["tasks"]["length"] for record in records})
+    return [Remark("training length", x=length) for length in lengths]
 
 
 NEAR = Number("mean accuracy over the training length", "accuracy/1x")
@@ -281,7 +309,7 @@ EXPERIMENT = Experiment(
     f"{ILLUSION}; {GRAZZI}; {GOOSE}",
     CLAIMS,
     sweeps=sweeps,
-    records=[lambda record: record.task == "state_tracking" and record.role == "final"],
+    records=[_belongs],
     panels=picture,
     variant=["tasks.group", "tasks.test_size", "training.steps"],
     varied=("tasks.group", "tasks.letters", "tasks.test_size"),

@@ -35,7 +35,7 @@ from reproduce.claims.grammar import (
 from reproduce.claims.observations import Sample, observe
 from reproduce.drawing.traces import curve_over_seeds, over_seeds
 from reproduce.experiment import Experiment
-from reproduce.plotting.panels import Axis, Panel, Picture, Place, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Place, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, LABELS, METRICS, PUBLISHED_METRICS, UNINFORMED
@@ -111,7 +111,7 @@ def picture(title: str, records: Records) -> Picture:
     panels.append(_after_training(records))
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     panels += [Panel()] * (-len(panels) % columns)
-    rows = [Row(panels[at : at + columns], 3.1) for at in range(0, len(panels), columns)]
+    rows = [PanelRow(panels[at : at + columns], 3.1) for at in range(0, len(panels), columns)]
     return Picture(title, rows, width=3.9 * columns)
 
 

@@ -31,7 +31,7 @@ from reproduce.claims.verdicts import REPRODUCED, UNDECIDED, Finding, not_asked
 from reproduce.drawing.traces import curve_over_seeds, level
 from reproduce.experiment import Sweep
 from reproduce.plotting import models
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import context, language, positions
 from reproduce.stories.context import CONVOLUTION, FALLEN, MODELS, NEAR, ROPE
@@ -65,11 +65,11 @@ def picture(records: Records) -> Picture:
     """Above the losses, below the difference of the two models: one column for each kind."""
     kinds = positions.kinds_of(records)
     rows = [
-        Row([_losses(records, kind) for kind in kinds], 3.1),
-        Row([_difference(records, kind) for kind in kinds], 3.1),
+        PanelRow([_losses(records, kind) for kind in kinds], 3.1),
+        PanelRow([_difference(records, kind) for kind in kinds], 3.1),
     ]
     if any(map(context.by_context, records)):
-        rows.append(Row([context.same_targets(records)], 3.1))
+        rows.append(PanelRow([context.same_targets(records)], 3.1))
     return Picture(TITLE, rows, 3.9 * max(len(kinds), 1) + 0.3, legend="below", columns=5)
 
 

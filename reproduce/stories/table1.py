@@ -10,11 +10,21 @@ from core import escaping
 from core.statistics import COUNT
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import NOTHING_TRAINED
-from reproduce.claims.grammar import Drawn, Records, Rule, each, once, setting, told, where, within
+from reproduce.claims.grammar import (
+    Drawn,
+    Records,
+    Rule,
+    each,
+    once,
+    setting,
+    told,
+    where,
+    within,
+)
 from reproduce.claims.observations import observe
 from reproduce.drawing.tables import markdown
 from reproduce.experiment import Baselines
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 from reproduce.stories import language
 from reproduce.stories.language import BABISTORIES, ON_BABISTORIES, corpus_name
 
@@ -67,7 +77,7 @@ def picture(records: Records) -> Picture:
         printed = _points("published", PUBLISHED, quantity, role="published", aside=1.5)
         y = Axis(scale="linear" if quantity == "characters" else "log")
         row.append(Panel(name, x, y, [counted, printed], sideways=True))
-    return Picture(TITLE, [Row(row, 2.0, shared=True)], width=10.5)
+    return Picture(TITLE, [PanelRow(row, 2.0, shared=True)], width=10.5)
 
 
 def _points(name: str, by_split: Mapping[str, Counts], quantity: str, **look: Any) -> Trace:

@@ -32,8 +32,7 @@ from reproduce.claims.grammar import (
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
 from reproduce.experiment import OverSeeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Trace
-from reproduce.plotting.panels import Row as PanelRow
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 from reproduce.stories import language
 from reproduce.stories.language import GPT2, METRICS, PUBLISHED_METRICS, UNINFORMED
 

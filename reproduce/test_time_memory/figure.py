@@ -10,7 +10,7 @@ from reproduce.claims.grammar import Records, Runs, metric
 from reproduce.drawing.plots import curves, dots, names
 from reproduce.drawing.tables import markdown
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 from reproduce.test_time_memory import runs
 from reproduce.test_time_memory.runs import MEMORIES, NUMBERS, of
 
@@ -80,7 +80,12 @@ def picture(records: Records) -> Picture:
         _table(experiments, [*EXPERIMENTS.values()], "recall in the README's experiments"),
     ]
     bars = [_bars(records, name) for name in BARS]
-    rows = [Row(curves[:3], 3), Row(curves[3:], 3), Row(bars, 3.6, shared=True), Row(below, 4)]
+    rows = [
+        PanelRow(curves[:3], 3),
+        PanelRow(curves[3:], 3),
+        PanelRow(bars, 3.6, shared=True),
+        PanelRow(below, 4),
+    ]
     return Picture(TITLE, rows, width=13, legend="below")
 
 

@@ -6,7 +6,7 @@ from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import Records
 from reproduce.claims.trials import finished
-from reproduce.plotting.panels import Axis, Panel, Picture, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 from reproduce.three_moons import moons
 
 TITLE = "Figure 10. Moduli of the three matrices: one memory unit for each moon"
@@ -36,13 +36,13 @@ def picture(records: Records) -> Picture:
     best = moons.chosen(records)
     facts = {"lowest_training_loss": best.run_id if best else None}
     if best is None:
-        return Picture(TITLE, [Row([Panel()])], width=9, facts=facts)
+        return Picture(TITLE, [PanelRow([Panel()])], width=9, facts=facts)
     networks = finished(moons.networks(records))
     top = max(max(map(max, best.arrays[name])) for name in MATRICES)
-    rows = [Row([_large(best, name, top) for name in MATRICES], height=2.9)]
+    rows = [PanelRow([_large(best, name, top) for name in MATRICES], height=2.9)]
     for name, height in zip(MATRICES, (1.45, 0.9, 0.9), strict=True):  # the first row has names
         small = [_small(record, name, top) for record in networks]
-        rows.append(Row(small, height, shared=True))
+        rows.append(PanelRow(small, height, shared=True))
     return Picture(TITLE, rows, width=max(9.0, 0.85 * len(networks)), facts=facts)
 
 

@@ -15,7 +15,7 @@ from reproduce.claims.grammar import Drawn, Records, Rule, Runs, share_of
 from reproduce.claims.observations import Sample, observe
 from reproduce.claims.trials import finished
 from reproduce.experiment import Baselines, Experiment, OverSeeds
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"
 SEEDS = 10  # training is known to be hard, so that a rate of success is asked for
@@ -179,13 +179,13 @@ def picture(records: Records, title: str, table: str) -> Picture:
     best = chosen(records)
     facts = {"lowest_training_loss": best.run_id if best else None}
     if best is None:
-        return Picture(title, [Row([Panel()])], width=11, facts=facts)
+        return Picture(title, [PanelRow([Panel()])], width=11, facts=facts)
     systems = [shown_system(best.config["tasks"]), *held_out_systems(best)]
     panels = [_panel(records, best, system, table) for system in systems]
     panels[0] = replace(panels[0], title=f"{panels[0].title}  (seen in training)")
     panels[1:] = [replace(panel, title=f"{panel.title}  (held out)") for panel in panels[1:]]
     panels[-1] = replace(panels[-1], legend="upper right")
-    return Picture(title, [Row(panels, height=3.4, shared=True)], width=11, facts=facts)
+    return Picture(title, [PanelRow(panels, height=3.4, shared=True)], width=11, facts=facts)
 
 
 def _panel(records: Records, best: RunRecord, system: str, table: str) -> Panel:

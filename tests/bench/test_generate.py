@@ -24,7 +24,6 @@ from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 from tasks.text.tokenizers import load_tokenizer
 from tests.bench.records import make_record
-from tests.conftest import Command
 
 PROMPT = "Once upon a time, (there was"
 TOKENIZER = load_tokenizer("grammar")
@@ -193,14 +192,3 @@ def test_a_prompt_is_taken_as_it_is() -> None:
     assert (settings.prompt, settings.run) == (text, "1e3")
     with_place = {"run": "x", "prompt": "", "tasks.stories": "a b"}
     assert GenerationSettings.of(with_place).locations == {"stories": "a b"}
-
-
-@pytest.mark.processes
-def test_help_needs_nothing_heavy(run_command: Command) -> None:
-    probe = (
-        "import sys, time; from bench.generate import main; main(['--help'])\n"
-        "print([n for n in ('torch', 'pydantic', 'numpy', 'hydra') if n in sys.modules])\n"
-    )
-    done = run_command("-c", probe)
-    assert done.stdout.startswith("usage: python -m bench.generate")
-    assert done.stdout.endswith("[]\n")

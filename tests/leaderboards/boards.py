@@ -20,8 +20,8 @@ from leaderboards.tables.folder import (
     KINDS,
     LIST,
     MANIFEST,
-    Manifest,
-    Part,
+    BoardFile,
+    BoardManifest,
     Staged,
     packed,
     table_of,
@@ -36,8 +36,8 @@ def listed_again(board: Path) -> Path:
         path = board / f"{name}.parquet"
         if path.is_file():
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            parts[name] = Part(sha256=digest, lines=part.lines)
-    write_atomically(board / MANIFEST, Manifest.of(parts).model_dump_json().encode())
+            parts[name] = BoardFile(sha256=digest, lines=part.lines)
+    write_atomically(board / MANIFEST, BoardManifest.of(parts).model_dump_json().encode())
     return board
 
 
@@ -80,6 +80,11 @@ def tables_of(board: Board) -> dict[str, pa.Table]:
 def is_in_summary(row: Row) -> bool:
     """Whether a row is one of our own by the headline of its task."""
     return row.headline and bool(row.group)
+
+
+def bytes_of(board: Path) -> dict[str, bytes]:
+    """Of every file of a board on disk."""
+    return {str(p.relative_to(board)): p.read_bytes() for p in board.rglob("*") if p.is_file()}
 
 
 def write_board(board: Board, path: Path) -> None:

@@ -12,18 +12,18 @@ from html import escape, unescape
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.config.files import group_file
 from leaderboards.app import PAGES
 from leaderboards.build import COMMITTED, FOLDER
 from leaderboards.contents import Board, OpenBoard
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.verdicts import Claim, VerdictFile
+from leaderboards.tables.verdicts import FigureVerdicts, JudgedClaim
 from leaderboards.views.overview import overview
 from leaderboards.views.sentences import summary
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
+from tests.leaderboards.app_test import AppTest
 from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import samples
 
@@ -34,7 +34,7 @@ PUBLISHED = read_published(FOLDER.parent / "reproduce" / "published")
 @pytest.fixture(scope="module")
 def board() -> Board:
     records = samples()
-    claim = Claim(
+    claim = JudgedClaim(
         name="n",
         source="Figure 9",
         sentence="The Mosaic is more accurate.",
@@ -43,7 +43,7 @@ def board() -> Board:
         evidence="difference +0.402",
         seeds=3,
     )
-    unasked = Claim(
+    unasked = JudgedClaim(
         name="m",
         source="Figure 9",
         sentence="So it is with much text.",
@@ -55,7 +55,7 @@ def board() -> Board:
         cost="32 runs of 200 to 1,000 steps",
     )
     verdicts = [
-        VerdictFile(
+        FigureVerdicts(
             schema_version=1,
             figure=figure,
             preset=preset,

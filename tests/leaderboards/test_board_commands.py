@@ -21,6 +21,7 @@ from leaderboards.hosts import Guard
 from leaderboards.tables.verdicts import read_verdicts
 from leaderboards.views.claims import detail
 from leaderboards.views.claims import lines as claim_table
+from tests.leaderboards.boards import bytes_of
 
 VERDICTS = {
     "schema_version": 1,
@@ -41,10 +42,6 @@ VERDICTS = {
         }
     ],
 }
-
-
-def bytes_of(board: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(board)): p.read_bytes() for p in board.rglob("*") if p.is_file()}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from leaderboards.app import PAGES
 from leaderboards.build import FOLDER
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.verdicts import Claim, VerdictFile
+from leaderboards.tables.verdicts import FigureVerdicts, JudgedClaim
 from reproduce.published.numbers import read_published
 from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import as_searched, record, samples
@@ -64,14 +64,14 @@ def address(tmp_path_factory):
     records = [*samples(), *hostile, failed, *LANGUAGES]
     run = next(one.run_id for one in records if one.role == "final")
     verdicts = [
-        VerdictFile(
+        FigureVerdicts(
             schema_version=1,
             figure="figure9",
             preset="laptop",
             title="RegBench",
             records=[run],
             claims=[
-                Claim(
+                JudgedClaim(
                     name=verdict,
                     source="Figure 9",
                     sentence=f"It is {verdict}: {CAUSE}",

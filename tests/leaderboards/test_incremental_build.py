@@ -23,14 +23,11 @@ from leaderboards.checks import admission
 from leaderboards.contents import OpenBoard, read_board
 from leaderboards.making import inputs
 from leaderboards.tables import builder
-from leaderboards.tables.index import Folder, Index
+from leaderboards.tables.index import Index, RecordFolder
 from leaderboards.tables.status import Check, about, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import SUBMITTED
-
-
-def bytes_of(board: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(board)): p.read_bytes() for p in board.rglob("*") if p.is_file()}
+from tests.leaderboards.boards import bytes_of
 
 
 def another(record: RunRecord, seed: int, **changes: object) -> RunRecord:
@@ -142,7 +139,7 @@ def test_what_grows_is_what_a_build_from_nothing_makes(
 
 def test_what_is_checked_or_sent_makes_its_task_again(records: Path, tmp_path: Path) -> None:
     sent, checked = tmp_path / "submissions", tmp_path / "verifications"
-    folders = [Folder(records, COMMITTED_ORIGIN), Folder(sent, SUBMITTED)]
+    folders = [RecordFolder(records, COMMITTED_ORIGIN), RecordFolder(sent, SUBMITTED)]
     inputs = builder.Inputs(folders, tmp_path / "nothing", verifications=[checked])
     grown, fresh = tmp_path / "grown.parquet", tmp_path / "fresh.parquet"
     paths = sorted((records / "regbench" / "smoke").glob("*.json"))

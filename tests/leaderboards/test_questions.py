@@ -14,7 +14,7 @@ from leaderboards.build import COMMITTED
 from leaderboards.contents import Board, read_board
 from leaderboards.summary import NAMED, summary
 from leaderboards.views.abilities.heat_map import picture
-from leaderboards.views.abilities.questions import Answer, answers, families, questions
+from leaderboards.views.abilities.questions import ModelAnswer, answers, families, questions
 
 README = (readme.ROOT / "README.md").read_text()
 
@@ -25,12 +25,12 @@ def board() -> Board:
 
 
 @pytest.fixture(scope="module")
-def answers_by_heading(board: Board) -> dict[str, list[Answer]]:
+def answers_by_heading(board: Board) -> dict[str, list[ModelAnswer]]:
     return {question.heading: answers(board, question) for question in questions()}
 
 
 def test_every_answer_of_a_question_had_its_steps_and_its_settings(
-    board: Board, answers_by_heading: dict[str, list[Answer]]
+    board: Board, answers_by_heading: dict[str, list[ModelAnswer]]
 ) -> None:
     configs = {record.run_id: json.loads(record.content)["config"] for record in board.records}
     for question in questions():
@@ -45,7 +45,7 @@ def test_every_answer_of_a_question_had_its_steps_and_its_settings(
 
 
 def test_a_score_stands_between_guessing_and_the_oracle_and_works_from_half_of_the_way(
-    answers_by_heading: dict[str, list[Answer]],
+    answers_by_heading: dict[str, list[ModelAnswer]],
 ) -> None:
     parity = {
         answer.row.model: answer
@@ -65,7 +65,7 @@ def test_a_score_stands_between_guessing_and_the_oracle_and_works_from_half_of_t
 
 
 def test_the_table_of_the_readme_names_every_model_of_a_question_once(
-    answers_by_heading: dict[str, list[Answer]],
+    answers_by_heading: dict[str, list[ModelAnswer]],
 ) -> None:
     lines = [line for line in README.splitlines() if line.startswith("| [Does it ")]
     shown = [question for question in questions() if question.in_readme]
@@ -92,7 +92,7 @@ def test_the_table_of_the_readme_names_every_model_of_a_question_once(
 
 
 def test_the_sentences_above_the_table_are_those_of_its_best_rows(
-    answers_by_heading: dict[str, list[Answer]],
+    answers_by_heading: dict[str, list[ModelAnswer]],
 ) -> None:
     best = [
         {
@@ -131,7 +131,7 @@ def test_longer_training_changes_what_the_readme_says_it_changes(board: Board) -
 
 
 def test_the_picture_has_a_cell_for_every_answer_and_a_line_for_every_model(
-    board: Board, answers_by_heading: dict[str, list[Answer]]
+    board: Board, answers_by_heading: dict[str, list[ModelAnswer]]
 ) -> None:
     (panel,) = picture(board).panels
     assert len(panel.remarks) == sum(map(len, answers_by_heading.values()))

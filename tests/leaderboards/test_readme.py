@@ -28,7 +28,7 @@ from leaderboards.markdown import homes_of, pages
 from leaderboards.render import NOT_ASKED, VERDICTS
 from leaderboards.summary import summary
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.verdicts import Claim, VerdictFile
+from leaderboards.tables.verdicts import FigureVerdicts, JudgedClaim
 from leaderboards.views.abilities.heat_map import CONTENT, picture, png
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from reproduce.claims.history import history
@@ -229,7 +229,7 @@ def hostile(payload: str, place: str) -> Board:
     return build_board(made, verdicts=hostile_verdicts(payload, made) if place == "verdict" else ())
 
 
-def hostile_verdicts(payload: str, records: Sequence[RunRecord]) -> list[VerdictFile]:
+def hostile_verdicts(payload: str, records: Sequence[RunRecord]) -> list[FigureVerdicts]:
     """One of each kind, of a figure whose every text is the payload."""
     texts = dict.fromkeys(("source", "sentence", "tolerance", "evidence"), payload)
     more: list[dict[str, Any]] = [
@@ -238,11 +238,13 @@ def hostile_verdicts(payload: str, records: Sequence[RunRecord]) -> list[Verdict
         {"verdict": "not enough evidence", "seeds_needed": 9},
         {"verdict": NOT_ASKED, "asked_at": payload, "cost": payload},
     ]
-    claims = [Claim(name=f"{k} {payload}", seeds=2, **texts, **own) for k, own in enumerate(more)]
+    claims = [
+        JudgedClaim(name=f"{k} {payload}", seeds=2, **texts, **own) for k, own in enumerate(more)
+    ]
     run_ids = [one.run_id for one in records]
     parts: dict[str, Any] = {"title": payload, "records": run_ids, "claims": claims}
     return [
-        VerdictFile(schema_version=1, figure="figure9", preset=preset, **parts)
+        FigureVerdicts(schema_version=1, figure="figure9", preset=preset, **parts)
         for preset in ("smoke", "laptop")
     ]
 

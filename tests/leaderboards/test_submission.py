@@ -28,10 +28,17 @@ from leaderboards.views.abilities import scale as abilities
 from leaderboards.views.claims import Published, as_number, detail
 from leaderboards.views.claims import lines as claim_lines
 from leaderboards.views.links import in_app, to_claim, to_model, to_record, to_table
-from leaderboards.views.overview import Cell, Line, Matrix, Measured, Overview, segments
-from leaderboards.views.parts import Grid, Links, Text
+from leaderboards.views.overview import (
+    AbilityCell,
+    AbilityMatrix,
+    AbilityTable,
+    ModelAbilities,
+    Overview,
+    segments,
+)
+from leaderboards.views.parts import Links, SortableTable, Text
 from leaderboards.views.sentences import notes
-from leaderboards.views.tables import Table, lines
+from leaderboards.views.tables import RankedTable, lines
 from leaderboards.views.trust import Bar
 from tests.leaderboards.boards import gather, write_board
 
@@ -194,7 +201,9 @@ def pages_of_row(row, text):
     shown = lines([row], {}, address)
     leads = [(row.label, to_table(row)), (text, to_record(row.run_ids[0]))]
     leads.append((row.model, to_model(row.model)))
-    page = str(parts.table(TASK_PAGE, Grid(row.task, shown, lead=row.variant), texts=notes([row])))
+    page = str(
+        parts.table(TASK_PAGE, SortableTable(row.task, shown, lead=row.variant), texts=notes([row]))
+    )
     sentences = Text((row.note,), title=row.label, heading=row.task, lead=row.source)
     page += "".join(parts.written(TASK_PAGE, [sentences, Links(tuple(leads), text)]))
     page += markup("links", links=leads, lead=text)
@@ -205,14 +214,14 @@ def pages_of_row(row, text):
 
 
 def first_page(row, text):
-    table = Table(row.task, row.preset, row.variant, row.metric, (row,))
+    table = RankedTable(row.task, row.preset, row.variant, row.metric, (row,))
     test = abilities.Test(text, row.task, row.metric, None, None, {})
-    source = Measured(test, table, abilities.Scale(0.0, 1.0))
-    cell = Cell("sure", text, text, 0.5, text, to_table(row), source)
-    groups = ((text, (Line(row.model, row.label, (cell, None)),)),)
+    source = AbilityTable(test, table, abilities.Scale(0.0, 1.0))
+    cell = AbilityCell("sure", text, text, 0.5, text, to_table(row), source)
+    groups = ((text, (ModelAbilities(row.model, row.label, (cell, None)),)),)
     return Overview(
         sentence=text,
-        matrix=Matrix((text, row.task), groups, ((text, source),)),
+        matrix=AbilityMatrix((text, row.task), groups, ((text, source),)),
         verdicts=segments([claim_of(text, text)]),
         contradicted=((text, to_table(row)),),
         trust=Bar(((text, 1),), 1, together(()), 1, ((text, 1, to_table(row)),)),
@@ -271,7 +280,9 @@ def pages_of_claim(board, claim, text):
         near = [(claim.name, to_claim(claim))]
         page += markup("links", href, links=near, lead=claim.title)
     shown = claim_lines([claim], from_page(CLAIM_PAGE))
-    return page + str(parts.table(CLAIM_PAGE, Grid(claim.title, shown, lead=claim.sentence)))
+    return page + str(
+        parts.table(CLAIM_PAGE, SortableTable(claim.title, shown, lead=claim.sentence))
+    )
 
 
 @settings(max_examples=50)

@@ -72,7 +72,7 @@ def test_what_differs_is_named_and_another_form_is_no_difference(
 
 
 def test_a_claim_keeps_its_time_over_several_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = frozen.Entry("words", "2026-11-01T00:00:00+00:00", "first")
+    entry = frozen.FrozenClaim("words", "2026-11-01T00:00:00+00:00", "first")
     monkeypatch.setattr(frozen, "same_tests", lambda: {"first": "second", "second": "third"})
     for test, known in {"first": True, "second": True, "third": True, "fourth": False}.items():
         assert entry.has_test(frozen.Hashes("a claim", "words", test)) == known

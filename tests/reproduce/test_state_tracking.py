@@ -51,7 +51,13 @@ def tracked(
             model,
             seed,
             longer.get((model, group), steps),
-            tasks={"group": group, "letters": letters, "length": 16, "test_size": words},
+            tasks={
+                "group": group,
+                "letters": letters,
+                "length": 16,
+                "factors": [1, 4],
+                "test_size": words,
+            },
             metrics={
                 "test": {
                     "accuracy/1x": near,
@@ -127,6 +133,21 @@ def test_claims_need_a_control_that_fails_and_enough_steps() -> None:
         assert (found.verdict, "no runs of Mamba" in found.evidence) == (UNDECIDED, True)
     few = judge(tracking.EXPERIMENT, tracked(steps=60))
     assert {finding.verdict for finding in few.values()} == {NOT_ASKED}
+
+
+def test_whole_words_stand_below_letters_and_one_layer_has_figures_of_its_own() -> None:
+    records = tracked(lstm_parity=1.0)
+    perfect = [r for r in records if r.model == "lstm"]
+    for record in perfect:
+        record.per_sequence["accuracy/1x"][:] = [1.0] * 1024
+    panels = tracking.EXPERIMENT.draw(records).panels
+    below = next(panel for panel in panels if panel.title == "parity, whole words")
+    shares = {trace.name: (trace.x, trace.y) for trace in below.traces}
+    assert shares[label("lstm")] == ((16.0, 64.0), (1.0, 1.0))
+    assert shares[label("mamba")] == ((16.0, 64.0), (0.0, 0.0))
+    one_layer = records[0].model_copy(deep=True)
+    one_layer.config["models"]["layers"] = 1
+    assert tracking.EXPERIMENT.select([records[0], one_layer]) == [records[0]]
 
 
 def test_more_steps_of_a_model_are_a_curve_of_their_own() -> None:

@@ -14,9 +14,9 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from leaderboards.contents import Board
-from leaderboards.views.abilities.questions import PRESET, Answer, answers, families, questions
+from leaderboards.views.abilities.questions import PRESET, ModelAnswer, answers, families, questions
 from reproduce.plotting.models import label
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
 IMPROVING, ON_EDGE = "↑", "e"
 CONTENT = "content"  # the PNG's text that holds the hash of what it shows
@@ -58,7 +58,7 @@ def picture(board: Board) -> Picture:
     )
     return Picture(
         "Which model learns what from its context",
-        [Row([panel], height=ROW_HEIGHT * len(lines) + 0.6)],
+        [PanelRow([panel], height=ROW_HEIGHT * len(lines) + 0.6)],
         width=11.0,
         subtitle=f"Score on test at preset {PRESET}, models of {_sizes(columns)} parameters. "
         "Within a column all had the same steps; what was not run with them is empty. "
@@ -94,7 +94,7 @@ def _hash(heat_map: Picture) -> str:
     return hashlib.sha256(heat_map.to_json()).hexdigest()
 
 
-def _lines(columns: Sequence[Mapping[str, Answer]]) -> list[tuple[str, str]]:
+def _lines(columns: Sequence[Mapping[str, ModelAnswer]]) -> list[tuple[str, str]]:
     """(name, model) of each row of the picture, by family; a family's own line has no model."""
     measured = dict.fromkeys(model for column in columns for model in column)
     models_by_family = families()
@@ -108,7 +108,7 @@ def _lines(columns: Sequence[Mapping[str, Answer]]) -> list[tuple[str, str]]:
     return lines
 
 
-def _sizes(columns: Sequence[Mapping[str, Answer]]) -> str:
+def _sizes(columns: Sequence[Mapping[str, ModelAnswer]]) -> str:
     """The smallest and the largest number of parameters, in thousands."""
     counts = []
     for column in columns:
@@ -117,7 +117,7 @@ def _sizes(columns: Sequence[Mapping[str, Answer]]) -> str:
     return f"{min(counts) // 1000:,} to {-(-max(counts) // 1000):,} thousand" if counts else "no"
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: ModelAnswer) -> str:
     assert answer.row.mean is not None
     marks = IMPROVING * answer.improving + ON_EDGE * answer.on_edge
     return f"{answer.row.mean:.2f} {marks}".rstrip()

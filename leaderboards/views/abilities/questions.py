@@ -27,7 +27,7 @@ HALF = 0.5  # of the way from the floor to the oracle: a model that surely has i
 
 
 @dataclass(frozen=True)
-class Question:
+class AbilityQuestion:
     """A question, and the table that answers it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """One model's row.
 
     Attributes:
@@ -83,9 +83,9 @@ class Answer:
 
 
 @cache
-def questions() -> tuple[Question, ...]:
+def questions() -> tuple[AbilityQuestion, ...]:
     """All of them, in the order of the file."""
-    return tuple(Question(**entry) for entry in _content()["questions"])
+    return tuple(AbilityQuestion(**entry) for entry in _content()["questions"])
 
 
 def families() -> dict[str, list[str]]:
@@ -99,7 +99,7 @@ def _content() -> dict[str, Any]:
     return content
 
 
-def answers(board: Board, question: Question) -> list[Answer]:
+def answers(board: Board, question: AbilityQuestion) -> list[ModelAnswer]:
     """The models of a question, the best first; none where the board has no such table.
 
     Of several rows of one model its ranked one counts, or else its best.
@@ -128,13 +128,13 @@ def answers(board: Board, question: Question) -> list[Answer]:
     for row in measured:
         place = scale.place(row.mean or 0.0)
         ends = [scale.place(end) for end in (row.low, row.high) if end is not None]
-        placed.append(Answer(row, place, surely=min(ends, default=place)))
+        placed.append(ModelAnswer(row, place, surely=min(ends, default=place)))
     return sorted(placed, key=lambda answer: (-answer.place, answer.row.label))
 
 
 def _scale_of(
     board: Board,
-    question: Question,
+    question: AbilityQuestion,
     measured: Sequence[Row],
     configurations: Mapping[str, Mapping[str, Any]],
 ) -> Scale | None:
@@ -151,13 +151,13 @@ def _scale_of(
     return Scale(floor, best, best=question.oracle is None)
 
 
-def _rows(board: Board, question: Question) -> Iterable[Row]:
+def _rows(board: Board, question: AbilityQuestion) -> Iterable[Row]:
     for row in board.rows:
         if row.headline and row.task == question.task and row.preset == PRESET:
             yield row
 
 
-def _configurations(board: Board, question: Question) -> dict[str, dict[str, Any]]:
+def _configurations(board: Board, question: AbilityQuestion) -> dict[str, dict[str, Any]]:
     """Run id → how the run was set, for the first run of every row."""
     first_runs = {row.run_ids[0] for row in _rows(board, question) if row.run_ids}
     configurations = {}
@@ -169,7 +169,7 @@ def _configurations(board: Board, question: Question) -> dict[str, dict[str, Any
 
 def _reference(
     board: Board,
-    question: Question,
+    question: AbilityQuestion,
     label: str,
     configurations: Mapping[str, Mapping[str, Any]],
 ) -> float | None:

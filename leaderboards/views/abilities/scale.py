@@ -26,7 +26,7 @@ from bench.config.groups import card, choices
 from bench.records.numbers import kind_of
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.tables.rows import with_ranks
-from leaderboards.views.tables import Table, contents_of, most_telling_first, tables
+from leaderboards.views.tables import RankedTable, contents_of, most_telling_first, tables
 
 ABILITIES = Path(__file__).resolve().parents[2] / "abilities.yaml"
 ENDS = ("floor", "oracle")
@@ -100,9 +100,9 @@ def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
     ]
 
 
-def tables_of(board: OpenBoard, test: Test) -> list[Table[Row]]:
+def tables_of(board: OpenBoard, test: Test) -> list[RankedTable[Row]]:
     """The tables that measure an ability by a test, each ranked; the most telling first."""
-    measured_tables: list[Table[Row]] = []
+    measured_tables: list[RankedTable[Row]] = []
     first_rows: list[Row] = []
     for table in tables(row for row in board.rows(test.task, metric=test.metric) if row.group):
         if table.measured:
@@ -131,7 +131,7 @@ def _direction(test: Test) -> str | None:
     return "maximise" if test.oracle > test.floor else "minimise"
 
 
-def scale_of(test: Test, table: Table[Row]) -> Scale | None:
+def scale_of(test: Test, table: RankedTable[Row]) -> Scale | None:
     """The scale of a table; None where its floor is not known, or lies on its oracle.
 
     Where the table lacks a predictor that the card names, an end of the metric's range stands for

@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from bench.records.equality.local_names import MARK
-from reproduce.claims.fingerprints.source import Source, SourceFile
+from reproduce.claims.fingerprints.source import FunctionSource, SourceFile
 
 SHARED = ("core", "bench", "reproduce.claims", "reproduce.published", "reproduce.plotting")
 PROJECT = (*SHARED, "reproduce")
@@ -114,7 +114,7 @@ def _by_content(function: FunctionType) -> Iterator[str]:
             yield name
 
 
-def _at_hand(function: FunctionType, source: Source) -> dict[str, Any]:
+def _at_hand(function: FunctionType, source: FunctionSource) -> dict[str, Any]:
     """Globals that a function names, and what it takes from modules that are not shared."""
     names = list(dict.fromkeys(_names(function.__code__)))
     module_names = function.__globals__

@@ -17,7 +17,7 @@ Function = ast.FunctionDef | ast.Lambda
 
 
 @dataclass(frozen=True)
-class Source:
+class FunctionSource:
     """The code of a function, or of every lambda that begins in its line.
 
     Attributes:
@@ -47,9 +47,9 @@ class SourceFile:
             elif isinstance(node, ast.Lambda):
                 self._functions.setdefault(("<lambda>", node.lineno), []).append(node)
         self._local_names = LocalNames(tree)
-        self._sources: dict[tuple[object, ...], Source] = {}
+        self._sources: dict[tuple[object, ...], FunctionSource] = {}
 
-    def source(self, code: CodeType, by_number: frozenset[str]) -> Source:
+    def source(self, code: CodeType, by_number: frozenset[str]) -> FunctionSource:
         """The code of a function.
 
         Args:
@@ -65,7 +65,7 @@ class SourceFile:
 
     def _write(
         self, nodes: list[Function], free_names: Sequence[str], by_number: frozenset[str]
-    ) -> Source:
+    ) -> FunctionSource:
         together = ast.Tuple(list[ast.expr](nodes), ast.Load())  # type: ignore[arg-type]
         variables = self._local_names.number(together)
         of_module = self._local_names.global_places
@@ -87,7 +87,7 @@ class SourceFile:
             if (variable := scope.resolve(name)) in number_of
         }
         texts = [_text_without_name(node) for node in nodes]
-        return Source(texts, frozenset(names), around, numbers)
+        return FunctionSource(texts, frozenset(names), around, numbers)
 
     def places(self, code: CodeType) -> dict[str, str]:
         """Where the functions around a function give a value to each variable that it has of them:

@@ -55,6 +55,8 @@ def tried(make: Any, settings: Mapping[str, Any]) -> Any:
 @example({"training.validate_every": 5}, {"training.validate_every": 0.5})
 @example({"models.width": 8}, {"models.width": 16, "seed": 3})
 @example({"training.epochs": 2}, {"training.lr": 0.5})
+@example({}, {"training.steps": 9})
+@example({"training.epochs": 2}, {"training.steps": 9})
 @example({}, {"training.lr": math.inf})
 def test_a_derived_configuration_is_that_of_all_settings(
     first: dict[str, Any], second: dict[str, Any]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench.config import source_files
-from bench.config.command_line import read_each
+from bench.config.command_line import read, read_each
 from bench.config.config import compose
 from bench.config.external import load_class
+from bench.config.source_files import trusted_names
 from core.errors import UserError
 
 NET = """
@@ -157,3 +158,16 @@ def test_a_folder_of_the_user_that_is_called_as_one_of_ours_is_told(folder: Path
     (folder / "bench.py").write_text(NET)
     with pytest.raises(UserError, match=r"no class 'Net'.* models=\./bench\.py:Net"):
         load_class("bench.Net")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("trust=package", "package"),
+        ("trust=[package,./net.py]", "package,./net.py"),
+        ("trust=7", "7"),
+        ("", None),
+    ],
+)
+def test_one_name_or_several_are_trusted(words: str, named: str | None) -> None:
+    assert trusted_names(read(words.split()).get("trust")) == named

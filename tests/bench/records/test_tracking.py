@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mlflow.tracking import MlflowClient
 
 from bench import train
 from bench.records.schema import read_record
@@ -59,7 +59,9 @@ print(json.dumps([creation.exitcode, *(worker.exitcode for worker in workers)]))
 """
 
 
-def client(store: Path) -> MlflowClient:
+def client(store: Path) -> Any:
+    from mlflow.tracking import MlflowClient  # two seconds, which each worker would take
+
     return MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")
 
 

@@ -45,7 +45,7 @@ def weights(store: Path) -> bytes:
     return path.read_bytes()
 
 
-LONG = ["training.steps=200", "training.checkpoint_every=7", "training.validate_every=75"]
+LONG = ["training.steps=120", "training.checkpoint_every=7", "training.validate_every=50"]
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def only_record(store: Path) -> RunRecord:
 def test_a_tied_model_that_is_killed_goes_on_to_the_same_file(
     package: Path, tmp_path: Path
 ) -> None:
-    long = ["training.steps=150", "training.checkpoint_every=5", "training.validate_every=100"]
+    long = ["training.steps=80", "training.checkpoint_every=5", "training.validate_every=50"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert train.main(words(whole, TIED, *long)) == OK
     environment = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(package)))}

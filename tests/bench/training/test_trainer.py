@@ -22,8 +22,9 @@ from bench.config.config import compose
 from bench.training.building import build_model, build_task
 
 LEFT_OUT = {"matplotlib", "scipy", "transformers"}
-words = ["tasks=multi_query_recall", "models=gpt2", "training.steps=5", "training.batch_size=4"]
-configuration = compose([*words, "models.dropout=0.1"])
+words = ["tasks=multi_query_recall", "models=gpt2", "training.steps=3", "training.batch_size=4"]
+words += ["models.width=16", "models.layers=1", "models.heads=2", "models.dropout=0.1"]
+configuration = compose(words)
 task = build_task(configuration)
 
 def weights():

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from leaderboards.build import FOLDER
 from leaderboards.contents import Board
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.verdicts import Claim, VerdictFile
+from leaderboards.tables.verdicts import FigureVerdicts, JudgedClaim
 from reproduce.published.numbers import read_published
 from tests.leaderboards.conftest import record, samples
 
@@ -29,7 +29,7 @@ def sample_board() -> Board:
     failed = record("failing", "Failing", outcome="diverged", accuracy=None, cause=CAUSE)
     records = [*samples(), *hostile, failed]
     claims = [
-        Claim(
+        JudgedClaim(
             name=f"{verdict} {LABEL}",
             source="Figure 9",
             sentence=f"It is {verdict}: {CAUSE}",
@@ -41,7 +41,7 @@ def sample_board() -> Board:
         for verdict in ("reproduced", "contradicted", "not enough evidence")
     ]
     verdicts = [
-        VerdictFile(
+        FigureVerdicts(
             schema_version=1,
             figure=figure,
             preset=preset,

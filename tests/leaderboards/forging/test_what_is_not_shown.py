@@ -22,7 +22,7 @@ from leaderboards.checks import admission
 from leaderboards.checks.agreement import Together
 from leaderboards.contents import OpenBoard
 from leaderboards.tables.builder import build_board
-from leaderboards.verification.submission import Source, Statement, disagreement
+from leaderboards.verification.submission import ModelSource, SubmitterStatement, disagreement
 from tests.leaderboards.forging.changes import Content
 from tests.leaderboards.forging.changes import identify as identified
 from tests.leaderboards.sending import sealed
@@ -147,12 +147,12 @@ def test_a_run_by_equal_code_with_fewer_settings_is_the_same_run(tmp_path: Path)
 def test_a_statement_speaks_of_all_code_that_is_proven_equal() -> None:
     today, older = by_older_code()
     target = today.config["models"]["_target_"]
-    statement = Statement(
+    statement = SubmitterStatement(
         schema_version=1,
         who="Ada",
         contact="ada@example.org",
         licence="CC-BY-4.0",
-        sources={target: Source(where="here", sha256=today.provenance.model_code)},
+        sources={target: ModelSource(where="here", sha256=today.provenance.model_code)},
         tuning_trials=100,
         training_data="drawn anew in every run",
         contamination="none: the test is drawn anew",
@@ -160,7 +160,7 @@ def test_a_statement_speaks_of_all_code_that_is_proven_equal() -> None:
     )
     assert disagreement(statement, today) is None
     assert disagreement(statement, older) is None
-    other = {target: Source(where="here", sha256="0" * 64)}
+    other = {target: ModelSource(where="here", sha256="0" * 64)}
     told = disagreement(statement.model_copy(update={"sources": other}), older)
     assert told is not None
     assert "does not name" in told

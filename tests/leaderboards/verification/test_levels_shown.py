@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.records.schema import RunRecord
 from leaderboards.contents import Board
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.status import Check, VerificationStatuses, about
 from leaderboards.views.trust import explained
+from tests.leaderboards.app_test import AppTest
 from tests.leaderboards.boards import write_board
 from tests.leaderboards.conftest import record as made_up
 

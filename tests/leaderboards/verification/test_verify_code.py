@@ -14,7 +14,7 @@ from bench.records.counted import Counted
 from bench.records.schema import RunRecord, make_run_id, read_record
 from bench.runs.recounting import recount
 from leaderboards.verification import rerun as again
-from leaderboards.verification.targets import Asked
+from leaderboards.verification.targets import RecordToVerify
 from leaderboards.verification.verifier import Verifier
 from tests.leaderboards.sending import current, sealed
 
@@ -77,7 +77,7 @@ def test_a_run_by_other_code_is_not_the_same_run(honest: RunRecord, tmp_path: Pa
         return answered(words, [f"{tmp_path}/records/{other.run_id}.json"])
 
     verifier = Verifier(again.Bench(tmp_path, command=makes), "re-run")
-    asked = Asked(honest, tmp_path / "unused.json", to=tmp_path / "to")
+    asked = RecordToVerify(honest, tmp_path / "unused.json", to=tmp_path / "to")
     counted = {honest.run_id: Counted(run_id=honest.run_id, data=honest.provenance.data)}
     (found,) = verifier.verify([asked], counted)
     assert "the code of its model is other" in found.checks[-1].told
@@ -109,7 +109,7 @@ def test_a_package_that_was_edited_counts_nothing(
 
 
 def test_what_was_not_counted_leaves_a_record_reported(honest: RunRecord, tmp_path: Path) -> None:
-    asked = Asked(honest, tmp_path / "unused.json", to=tmp_path / "to")
+    asked = RecordToVerify(honest, tmp_path / "unused.json", to=tmp_path / "to")
     for uncounted, level in (("", "consistent"), ("its model is a stranger", "reported")):
         counts = Counted(run_id=honest.run_id, data=honest.provenance.data, uncounted=uncounted)
         verifier = Verifier(again.Bench(tmp_path), "consistent")

@@ -10,7 +10,7 @@ import pytest
 
 from bench.config.groups import card, choices
 from bench.records.schema import Examination
-from leaderboards.contents import ClaimLine, Line, OpenBoard, Replication
+from leaderboards.contents import ClaimLine, ModelCurve, OpenBoard, Replication
 from leaderboards.tables.builder import build_board
 from leaderboards.views import cost, overview
 from leaderboards.views.abilities import scale as abilities
@@ -221,7 +221,7 @@ def test_rows_are_ordered_and_found(make_record):
 
 def test_bins_keep_the_mean_and_count_their_points(make_record):
     board = build_board([make_record(seed=0), make_record(seed=1)])
-    line: Line = next(one for one in board.lines if one.metric == "accuracy_by_position")
+    line: ModelCurve = next(one for one in board.lines if one.metric == "accuracy_by_position")
     short, counts = binned(line, bins=7)
     assert sum(counts) == len(line.x) == 100
     assert len(short.x) == len(counts) == 7

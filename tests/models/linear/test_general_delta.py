@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 import torch
 from torch import Tensor
-from torch.func import grad, vmap
 
 from models.layers.linear_recurrence import linear_recurrence
 from models.layers.recurrence.general_delta import (
@@ -154,21 +153,6 @@ def test_pieces_equal_the_whole() -> None:
     assert_accurate(
         {"o": torch.cat(pieces, 1), "s": state}, {"o": whole, "s": last}, accuracy=1e-12
     )
-
-
-def test_stacked_arguments_equal_single_ones() -> None:
-    """torch.func.vmap over models gives the values and gradients of each."""
-    first, second = arguments(19, "head"), arguments(19, "head")
-    second["x"] = second["x"].flip(0)
-
-    def loss(x: Tensor, k: Tensor) -> Tensor:
-        edits = Edits(x, k, first["z"], first["g"])
-        return general_delta_rule(first["q"], edits, first["state"])[0].cos().sum()
-
-    stacked = [torch.stack((first[name], second[name])) for name in ("x", "k")]
-    found = vmap(grad(loss))(*stacked)
-    single = torch.stack([grad(loss)(drawn["x"], drawn["k"]) for drawn in (first, second)])
-    assert_accurate({"x": found}, {"x": single}, 1e-12)
 
 
 def test_a_chunk_of_no_position_is_refused() -> None:

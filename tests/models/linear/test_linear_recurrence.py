@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.func import grad, vmap
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -279,25 +278,6 @@ def test_heads_and_sequences_may_share(rule: str, length: int) -> None:
     expected = dict(zip(("o", "s"), by_matrices(whole), strict=True))
     for form in (chunked, partial(call, recurrence_loop)):
         assert_equal(dict(zip(("o", "s"), form(shared), strict=True)), expected, 1e-12)
-
-
-@on_every_decay
-@on_every_rule
-def test_stacked_models_have_their_own_gradients(rule: str, decay: str) -> None:
-    models = [tensors(rule, decay, 19, seed=seed) for seed in (0, 1)]
-    names = [n for n in NAMES if models[0][n] is not None]
-
-    def loss(*present: Tensor) -> Tensor:
-        outputs, state = chunked(dict.fromkeys(NAMES) | dict(zip(names, present, strict=True)))
-        return outputs.square().sum() + state.square().sum()
-
-    every = tuple(range(len(names)))
-    stacked = [torch.stack([model[n] for model in models]) for n in names]
-    gradients = vmap(grad(loss, argnums=every))(*stacked)
-    for which, model in enumerate(models):
-        own = grad(loss, argnums=every)(*(model[n] for n in names))
-        found = {n: g[which] for n, g in zip(names, gradients, strict=True)}
-        assert_equal(found, dict(zip(names, own, strict=True)), 1e-12)
 
 
 @pytest.mark.bitwise

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import grad, vmap
 from torch.nn import functional
 
 from models.layers.linear_recurrence import linear_recurrence
@@ -147,17 +146,6 @@ def test_a_weight_for_the_own_position_alone_maps_each_by_itself() -> None:
     (found,) = in_chunks(drawn["q"], drawn["k"], drawn["v"], drawn["g"], weights)
     expected = (drawn["q"] * drawn["k"]).sum(-1, keepdim=True) * drawn["v"]
     assert_accurate({"o": found}, {"o": expected}, 1e-12)
-
-
-def test_stacked_arguments_equal_single_ones() -> None:
-    q, k, v, g, weights, beta = arguments(40, "delta").values()
-
-    def loss(k: Tensor) -> Tensor:
-        return in_chunks(q, k, v, g, weights, beta)[0].cos().sum()
-
-    stacked = torch.stack((k, k.flip(1)))
-    single = torch.stack([grad(loss)(part) for part in stacked])
-    assert_accurate({"k": vmap(grad(loss))(stacked)}, {"k": single}, 1e-12)
 
 
 def test_more_positions_than_levels_reach_are_refused() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.func import grad, vmap
 
 from models.layers.linear_recurrence import linear_recurrence
 from models.layers.recurrence.general_delta import Edits, general_delta_rule
@@ -165,20 +164,6 @@ def test_the_layer_equals_its_equations() -> None:
     assert_accurate(layer_results(mixer, mixer), expected)
     assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
     assert_pieces_equal_the_whole(mixer)
-
-
-def test_stacked_arguments_equal_single_ones() -> None:
-    q, k, v, g, beta, ridge, *_ = arguments(11).values()
-
-    def loss(k: Tensor, ridge: Tensor) -> Tensor:
-        return mesa_recurrence(q, k, v, g, beta, ridge)[0].cos().sum()
-
-    stacked = torch.stack((k, k.flip(1))), torch.stack((ridge, 2 * ridge))
-    found = vmap(grad(loss, argnums=(0, 1)))(*stacked)
-    for index in range(2):
-        expected = grad(loss, argnums=(0, 1))(stacked[0][index], stacked[1][index])
-        actual = {"k": found[0][index], "ridge": found[1][index]}
-        assert_accurate(actual, dict(zip(("k", "ridge"), expected, strict=True)), 1e-12)
 
 
 def test_long_sequences_stay_accurate_in_float32() -> None:

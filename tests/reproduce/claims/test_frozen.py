@@ -24,7 +24,7 @@ from reproduce.claims import controls, fairness, frozen
 from reproduce.claims.claims import Claim, Hashes
 from reproduce.claims.controls import Control
 from reproduce.claims.frozen import (
-    Entry,
+    FrozenClaim,
     Kept,
     differing,
     differing_numbers,
@@ -271,7 +271,7 @@ def test_no_claim_is_dated_long_before_the_commit_that_holds_it() -> None:
         if re.search(f'"words": "({mended})"', line):  # see the next test
             continue
         for entry in (yaml.safe_load(line) or {}).values() if ": {" in line else ():
-            since = Kept(**entry).set if NUMBER in line else Entry(**entry).since
+            since = Kept(**entry).set if NUMBER in line else FrozenClaim(**entry).since
             assert datetime.fromisoformat(since) > committed - timedelta(days=1), line
 
 
@@ -288,7 +288,7 @@ def test_a_claim_with_another_source_and_no_other_change_is_as_old_as_it_was(
     lines = [line for line in history.splitlines() if f'"words": "{older.words}"' in line]
     if not lines:
         pytest.skip("there is no history here, or not all of it")
-    kept = {Entry(**next(iter(yaml.safe_load(line[1:]).values()))) for line in lines}
+    kept = {FrozenClaim(**next(iter(yaml.safe_load(line[1:]).values()))) for line in lines}
     assert entry._replace(words=older.words) in kept
 
 

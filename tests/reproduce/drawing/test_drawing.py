@@ -22,7 +22,7 @@ from reproduce.drawing.traces import curve_over_seeds, over_draws, over_seeds
 from reproduce.plotting import models, style
 from reproduce.plotting.looks import edges, look_of, moved
 from reproduce.plotting.marks import legend_entries
-from reproduce.plotting.panels import Axis, Panel, Picture, Remark, Row, Trace
+from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 from reproduce.plotting.renderer import images, render
 from tests.reproduce.records import regbench
 
@@ -69,7 +69,7 @@ def every_kind() -> Picture:
         ),
     ]
     return Picture(
-        "kinds", [upper, Row(lower, height=2, widths=[1, 2, 1])], legend="below", foot=["lost"]
+        "kinds", [upper, PanelRow(lower, height=2, widths=[1, 2, 1])], legend="below", foot=["lost"]
     )
 
 

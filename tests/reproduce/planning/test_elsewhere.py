@@ -11,7 +11,7 @@ from bench.config.config import compose, training_configuration
 from core.errors import UserError
 from reproduce.__main__ import reproductions
 from reproduce.planned import PlannedRun
-from reproduce.planning.command import Asked
+from reproduce.planning.command import EvidenceRequest
 from reproduce.planning.elsewhere import SpeedsElsewhere, chains
 
 WORDS = ["tasks=three_moons", "models=gpt2", "device=cpu", "training.steps=10"]
@@ -51,4 +51,4 @@ def test_trials_come_before_final_runs_and_a_shared_training_is_in_once() -> Non
 )
 def test_a_wrong_device_is_one_sentence(words: list[str], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=sentence):
-        Asked.of(read([*words, f"store={tmp_path}"]), reproductions())
+        EvidenceRequest.of(read([*words, f"store={tmp_path}"]), reproductions())

@@ -30,7 +30,7 @@ from reproduce.claims.claims import ClaimResult
 from reproduce.claims.observations import latest
 from reproduce.claims.verdicts import not_asked
 from reproduce.planned import PlannedRun
-from reproduce.planning.command import Asked, main
+from reproduce.planning.command import EvidenceRequest, main
 from reproduce.planning.console import print_how_to_commit
 from reproduce.planning.cost import Speeds
 from reproduce.planning.survey import PRESETS, Candidate, Review, Survey, in_order
@@ -65,7 +65,7 @@ def test_where_runs_are_made_goes_to_every_figure(prefix: str) -> None:
     making = {f"{prefix}executor": "ray", f"{prefix}ray.num_gpus": 0.25}
     making[f"{prefix}storage"] = "postgresql://bench@host/bench"
     figures = ["figure4", "figure9"]
-    asked = Asked.of({**making, "figures": figures, "preset": "smoke"}, FIGURES)
+    asked = EvidenceRequest.of({**making, "figures": figures, "preset": "smoke"}, FIGURES)
     assert asked.storage == "postgresql://bench@host/bench"
     for name, settings in asked.settings(FIGURES).items():
         assert making.items() <= settings.items()

@@ -13,9 +13,9 @@ from core.errors import UserError
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
 from reproduce.claims.verdicts import NOT_ASKED, UNDECIDED
-from reproduce.planning.command import Asked
-from reproduce.planning.cost import Cost
-from reproduce.planning.experiments import Experiment
+from reproduce.planning.command import EvidenceRequest
+from reproduce.planning.cost import ExpectedCost
+from reproduce.planning.experiments import DecidingRuns
 from reproduce.planning.page import page_of
 from tests.conftest import ROOT
 
@@ -43,11 +43,13 @@ def test_the_page_lists_every_claim_that_is_open_and_what_it_costs() -> None:
 
 
 def test_a_row_says_what_would_decide_and_its_range() -> None:
-    cost = Cost(7200.0, 3600.0, 14400.0, ("as another",))
+    cost = ExpectedCost(7200.0, 3600.0, 14400.0, ("as another",))
     found = [
-        Experiment("figure9", "accuracy", UNDECIDED, "figure9 preset=gpu", cost, True, "few seeds"),
-        Experiment("figure5", "steep", UNDECIDED, "", None, False, "few seeds", "closed"),
-        Experiment("figure4", "flat", UNDECIDED, "", None, False, "no plan has it"),
+        DecidingRuns(
+            "figure9", "accuracy", UNDECIDED, "figure9 preset=gpu", cost, True, "few seeds"
+        ),
+        DecidingRuns("figure5", "steep", UNDECIDED, "", None, False, "few seeds", "closed"),
+        DecidingRuns("figure4", "flat", UNDECIDED, "", None, False, "no plan has it"),
     ]
     page = page_of(found, "laptop", PAGE)
     assert f"`python -m reproduce evidence preset=laptop dry_run=true page={PAGE}`" in page
@@ -63,4 +65,4 @@ def test_a_row_says_what_would_decide_and_its_range() -> None:
 @pytest.mark.parametrize("words", [[], ["dry_run=true", "device_like=h100"]])
 def test_a_page_is_of_a_plan_for_here(words: list[str]) -> None:
     with pytest.raises(UserError, match="page= is a page of a plan: say dry_run=true"):
-        Asked.of(read([f"page={Path(PAGE)}", *words]), {})
+        EvidenceRequest.of(read([f"page={Path(PAGE)}", *words]), {})

@@ -1,0 +1,11 @@
+"""Streamlit's AppTest, which would look through all installed packages again at each run."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from streamlit.components.v2 import manifest_scanner
+from streamlit.testing.v1 import AppTest
+
+__all__ = ["AppTest"]
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
