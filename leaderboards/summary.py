@@ -110,6 +110,10 @@ def _scale(board: Board) -> str:
     for question in questions():
         for answer in answers(board, question):
             sizes += [] if answer.row.parameters is None else [answer.row.parameters]
-    size = f", with models of {min(sizes):,} to {max(sizes):,} parameters" if sizes else ""
+    size = (
+        f"; the models of the table have {min(sizes):,} to {max(sizes):,} parameters"
+        if sizes
+        else ""
+    )
     rest = f" Nothing was run at {missing}, so nothing here is a paper's own experiment."
     return f"**Scale**: presets {names_run}{size}.{rest if missing else ''}"

@@ -15,7 +15,7 @@ from bench.records.store import COMMITTED
 from core.errors import UserError
 from leaderboards.tables import builder, sources
 from leaderboards.tables.index import Index
-from leaderboards.tables.sources import SOURCES, Folder
+from leaderboards.tables.sources import SOURCES, RecordFolder
 from leaderboards.tables.status import Check, about, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import YOURS
@@ -41,7 +41,7 @@ class Boards:
         self.committed_run = next(record for record in trained if record.task == "regbench")
         write_record(another(self.committed_run, 5), self.own)
         self.inputs = builder.Inputs(
-            [Folder(self.records, COMMITTED_ORIGIN), Folder(self.own, YOURS)],
+            [RecordFolder(self.records, COMMITTED_ORIGIN), RecordFolder(self.own, YOURS)],
             folder / "nothing",
             verifications=[folder / "verifications"],
             committed=folder / "committed.parquet",

@@ -17,10 +17,9 @@ from reproduce.capacity import capacity_growth
 from reproduce.claims.claims import Claim
 from reproduce.claims.history import history
 from reproduce.claims.verdicts import NOT_ASKED, UNDECIDED
-from reproduce.experiment import DecidingRuns, OverSeeds
+from reproduce.experiment import Experiment, OverSeeds
 from reproduce.planning.console import in_hours
-from reproduce.planning.experiments import DecidingRuns as Decision
-from reproduce.planning.experiments import experiments
+from reproduce.planning.experiments import DecidingRuns, experiments
 from reproduce.planning.survey import Survey
 from tests.bench.records import make_record
 from tests.reproduce.plans import in_words
@@ -33,16 +32,16 @@ README, FACTS = (
 )
 
 
-def survey_of(store: Path, preset: str, **figures: DecidingRuns) -> Survey:
+def survey_of(store: Path, preset: str, **figures: Experiment) -> Survey:
     settings = {"preset": preset, "store": str(store), "workers": 0}
     return Survey(figures, dict.fromkeys(figures, settings), preset, store)
 
 
-def found_by(survey: Survey) -> dict[str, Decision]:
+def found_by(survey: Survey) -> dict[str, DecidingRuns]:
     return {one.claim: one for one in experiments(survey)}
 
 
-def reopened(figure: str) -> DecidingRuns:
+def reopened(figure: str) -> Experiment:
     """A figure without its decisions."""
     own = FIGURES[figure]
     return replace(own, claims=tuple(replace(claim, closed=None) for claim in own.claims))
