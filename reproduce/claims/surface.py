@@ -17,7 +17,7 @@ def judge(rule: Rule, records: Sequence[RunRecord], level: float = LEVEL) -> Fin
         rule: from :func:`.grammar.within` or :func:`.grammar.above`, or another word
             of that module.
         records: among which the rule finds its runs. Controls, which are made to fail a claim, and
-            trials of searches are left out. Runs of one seed that differ in a setting count once, so
+            trials are left out. Runs of one seed that differ in a setting count once, so
             name every setting that differs: ``Runs(..., settings={"training.steps": 7200})``.
         level: of the interval that decides; 0.95 as everywhere.
 
