@@ -19,7 +19,8 @@ from typing import Any
 from bench.records.code import forget_code
 from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
 from bench.records.provenance import SECONDS_FOR_GIT
-from bench.records.schema import Provenance
+from bench.records.record_files import records_below
+from bench.records.schema import Provenance, json_of
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.escaping import terminal
 from core.files import ROOT
@@ -156,8 +157,8 @@ def stale_records(root: Path) -> list[str]:
     forget_code()  # of the commit that was here before
     current: dict[str, bool] = {}
     counts: dict[str, int] = {}
-    for path in sorted((root / RECORDS).rglob("*.json")):
-        record = json.loads(path.read_bytes())
+    for path in records_below(root / RECORDS):
+        record = json.loads(json_of(path))
         provenance = Provenance.model_validate(record["provenance"])
         code = Code.of(record["config"], provenance)
         choices = [record["config"].get(section) for section in ("tasks", "models")]

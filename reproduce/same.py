@@ -23,6 +23,8 @@ from typing import Any
 
 import yaml
 
+from bench.records.record_files import records_below
+from bench.records.schema import as_file
 from bench.records.store import COMMITTED
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
@@ -80,7 +82,15 @@ def unpack(commit: str, folder: Path) -> None:
         raise UserError(f"commit={commit} cannot be unpacked ({reason}): give one of `git log`")
     with tarfile.open(fileobj=BytesIO(archived.stdout)) as archive:
         archive.extractall(folder, filter="data")
-    (folder / COMMITTED.parent.name).symlink_to(COMMITTED.parent)
+    house = folder / COMMITTED.parent.name
+    house.mkdir()
+    for path in COMMITTED.parent.iterdir():
+        if path != COMMITTED:
+            (house / path.name).symlink_to(path)
+    for path in records_below(COMMITTED):  # code from before there were segments reads files
+        place = house / path.relative_to(COMMITTED.parent)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(as_file(path))
 
 
 def judged_in(folder: Path) -> dict[str, Any]:

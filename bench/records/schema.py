@@ -1,4 +1,4 @@
-"""The run record: one immutable JSON file that says what was run, how it ended and what came out.
+"""The run record: immutable JSON, a file or a line of a segment, that says what came of a run.
 
 Everything downstream (board, figures, verdicts, tracking) is a pure function of these files and of
 published numbers. This module imports neither torch nor pandas.
@@ -15,13 +15,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from bench.records.record_files import packed_at, records_below
+from bench.records.segments import MAXIMUM_RECORD_BYTES, canonical
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT, write_atomically
 from core.reading import Kind, Several, beyond_bounds
 
 SCHEMA_VERSION: Literal[1] = 1
-MAXIMUM_RECORD_BYTES = 16 * 2**20
-COMMITTED = ROOT / "leaderboards" / "records"  # TASK/PRESET/RUN_ID.json, part of the project
+# Part of the project: TASK/PRESET/RUN_ID.json, most of them in segments (``record_files.py``).
+COMMITTED = ROOT / "leaderboards" / "records"
 
 Outcome = Literal["ok", "diverged", "out_of_memory", "interrupted", "failed"]
 # A "control" is made to fail a claim: it stands in no figure, table or board. A "final" run has the
@@ -222,8 +224,7 @@ class RunRecord(FrozenModel):
 
 
 def _content_hash(content: dict[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(canonical(content)).hexdigest()
 
 
 def _hash_of_text(text: bytes, claimed: Any) -> str | None:
@@ -246,9 +247,8 @@ def make_run_id(task: str, model: str, preset: str, identity: str, seed: int) ->
 def write_record(record: RunRecord, folder: Path) -> Path:
     """Write ``<folder>/<run_id>.json`` atomically, with the hash of its own content."""
     content = record.model_dump(mode="json")
-    content["content_sha256"] = _content_hash(content)
     path = folder / f"{record.run_id}.json"
-    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    text = file_of(content, _content_hash(content))
     if len(text) > MAXIMUM_RECORD_BYTES:
         raise UserError(
             f"the record of {record.run_id} would be {len(text) / 2**20:.0f} MiB, and a record may "
@@ -259,8 +259,19 @@ def write_record(record: RunRecord, folder: Path) -> Path:
         raise UserError(
             f"the record of {record.run_id} {problem}: nobody could read it", RUN_FAILED
         )
-    write_atomically(path, text.encode())
+    write_atomically(path, text)
     return path
+
+
+def file_of(content: dict[str, Any], content_sha256: str) -> bytes:
+    """A record as a file of its own.
+
+    Args:
+        content: all fields of the record.
+        content_sha256: the hash of its canonical JSON.
+    """
+    with_hash = {**content, "content_sha256": content_sha256}
+    return (json.dumps(with_hash, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 RECORD = Kind(
@@ -272,7 +283,8 @@ RECORD = Kind(
 
 
 class RecordFile(NamedTuple):
-    """A record, the hash of its content, and the bytes of the file that it was read from."""
+    """A record, the hash of its content, and the JSON that it was read from: a file, or a line of a
+    segment, which has no hash in it."""
 
     record: RunRecord
     content_sha256: str
@@ -283,7 +295,7 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     """Read and check one record.
 
     Args:
-        path: RUN_ID.json.
+        path: RUN_ID.json, which may lie in a segment of its folder.
         any_name: take a file of another name too, such as one that was sent by mail.
 
     Raises:
@@ -294,7 +306,8 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
 
 def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
     """As :func:`read_record`, with what else is known of the file."""
-    text = RECORD.bytes_of(path)
+    packed = packed_at(path)
+    text = RECORD.bytes_of(path) if packed is None else packed.line()
     content = RECORD.tree(path, text)
     if not isinstance(content, dict):
         raise RECORD.refused(path, "does not hold a run record")
@@ -302,18 +315,43 @@ def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
     if type(version) is not int or version != SCHEMA_VERSION:
         reads = f"but this version reads schema {SCHEMA_VERSION}"
         raise RECORD.refused(path, f"has record schema {version!r:.40} {reads}")
-    claimed = content.pop("content_sha256", None)
+    claimed = packed.content_sha256 if packed else content.pop("content_sha256", None)
     record = RECORD.typed(path, content)
     # What is committed was read whole before. Its text is canonical JSON but for white space, which
-    # is seen in a tenth of the time; a stranger's may say the same in other characters.
+    # is seen in a tenth of the time; a stranger's may say the same in other characters. A line of a
+    # segment was hashed as it is.
     is_own = path.is_relative_to(COMMITTED)
-    is_as_written = is_own and claimed == _hash_of_text(text, claimed)
+    is_as_written = is_own and (packed is not None or claimed == _hash_of_text(text, claimed))
     if not is_as_written and claimed != _content_hash(content):
         was = "was edited after it was written (its content hash does not match)"
         raise RECORD.refused(path, was)
     if record.run_id != path.stem and not any_name:
         raise RECORD.refused(path, f"has not the name of its record, '{record.run_id}.json'")
     return RecordFile(record, str(claimed), text)
+
+
+def json_of(path: Path) -> bytes:
+    """The JSON of a record, unchecked, as it lies there: a file, or a line of a segment, which has
+    no content hash.
+
+    Raises:
+        UserError: there is no record, or it cannot be read.
+    """
+    packed = packed_at(path)
+    return RECORD.bytes_of(path) if packed is None else packed.line()
+
+
+def as_file(path: Path) -> bytes:
+    """A record as a file of its own, wherever it lies; that of a segment is as
+    :func:`write_record` wrote it.
+
+    Raises:
+        UserError: as :func:`json_of`.
+    """
+    packed = packed_at(path)
+    if packed is None:
+        return RECORD.bytes_of(path)
+    return file_of(json.loads(packed.line()), packed.content_sha256)
 
 
 def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:
@@ -324,7 +362,7 @@ def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:
     """
     found: dict[str, Path] = {}
     for folder in folders:
-        for path in sorted(folder.rglob("*.json")):
+        for path in records_below(folder):
             found.setdefault(path.stem, path)
     for _, path in sorted(found.items()):
         yield read_record(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from bench.records.layout import LAYOUT, LAYOUT_FILE
+from bench.records.record_files import is_record
 from bench.records.schema import COMMITTED as COMMITTED
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
@@ -94,7 +95,7 @@ def record_path(record: RunRecord, store: Path) -> Path:
     """Where a record lies: in the store, else among the project's own."""
     own = Store(store).record_folder(record.role) / f"{record.run_id}.json"
     committed = committed_path(record.run_id, record.task, record.preset)
-    return committed if committed.exists() and not own.exists() else own
+    return committed if not own.exists() and is_record(committed) else own
 
 
 def committed_path(run_id: str, task: str, preset: str) -> Path:

@@ -22,6 +22,7 @@ from bench.config.settings import Configuration
 from bench.config.source_files import places_of, use_trusted
 from bench.records.code import code_hash
 from bench.records.equivalence import todays_name
+from bench.records.record_files import is_record, records_below
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
@@ -59,7 +60,7 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
     """
     if run.endswith(".json"):
         path = Path(run)
-        if not path.exists():
+        if not is_record(path):
             raise UserError(f"there is no file {run}: give a run id, or the path of a record")
         in_store = path.parent.name in ("records", "trials")
         return read_record(path), path.resolve().parent.parent if in_store else root
@@ -79,7 +80,7 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
         )
     close = get_close_matches(run, ids, n=3, cutoff=0.4)
     hint = f"; the nearest: {', '.join(close)}" if close else ""
-    if run and any(path.stem == run for path in COMMITTED.rglob("*.json")):
+    if run and any(path.stem == run for path in records_below(COMMITTED)):
         raise UserError(
             f"{run} is a committed record, whose weights are not here: python -m "
             f"leaderboards.verify {run} makes the run again and compares"

@@ -28,7 +28,8 @@ from bench.records.code import code_hash, is_own
 from bench.records.equivalence import todays_name
 from bench.records.identity import Identity
 from bench.records.provenance import library_versions, sha256_of, version
-from bench.records.schema import FINISHED, RECORD, Headline, Role, RunRecord, read_record
+from bench.records.record_files import is_record, records_in
+from bench.records.schema import FINISHED, Headline, Role, RunRecord, json_of, read_record
 from bench.records.store import COMMITTED, Store, committed_path, record_path
 from core.errors import RUN_FAILED, UserError
 from core.files import when_changed, write_atomically
@@ -113,7 +114,7 @@ def find(identity: Identity, role: Role) -> RunRecord | None:
 
 def _read(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
     """The finished record at ``path``, if there is one, which must be of an expected identity."""
-    if not path.exists():
+    if not is_record(path):
         return None
     record = read_record(path)
     if record.identity not in expected or record.seed != seed:
@@ -271,9 +272,9 @@ def _statements(folder: Path, pattern: str, _changed: int) -> dict[str, list[_Da
     """Settings of a task -> what the files of a folder state of its data. A file is read as a
     record when it is believed, which takes ten times as long."""
     by_settings: dict[str, list[_DataStatement]] = defaultdict(list)
-    for path in sorted(folder.glob(pattern)):
+    for path in records_in(folder, pattern):
         with suppress(UserError, ValueError, KeyError, TypeError, AttributeError):
-            content = from_json(RECORD.bytes_of(path))
+            content = from_json(json_of(path))
             config, origin = content["config"], content["provenance"]
             classes = str(config.get("models", {}).get("_target_"))
             code = (str(origin["task_code"]), str(origin["model_code"]), classes)
@@ -289,7 +290,7 @@ def _may_be_there(configuration: Configuration) -> bool:
     folders = [store.records, store.trials, store.controls]
     folders += [COMMITTED / c.task / c.preset] * c.committed
     pattern = f"{c.task}-{c.model}-{c.preset}-*-s{c.seed}.json"
-    return any(next(folder.glob(pattern), None) is not None for folder in folders)
+    return any(records_in(folder, pattern) for folder in folders)
 
 
 def _is_registered(configuration: Configuration) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.config.samplers import Setting
 from bench.config.search_space import Space
 from bench.config.settings import Configuration
+from bench.records.record_files import records_in
 from bench.records.schema import Study, read_record
 from bench.records.store import COMMITTED
 from core.files import when_changed
@@ -89,7 +90,7 @@ def _committed(configuration: Configuration) -> list[Chosen]:
 @lru_cache(maxsize=64)  # every size of a figure asks for the same model
 def _chosen(folder: Path, pattern: str, _changed: int) -> list[Chosen]:
     outcomes = []
-    for path in sorted(folder.glob(pattern)):
+    for path in records_in(folder, pattern):
         record = read_record(path)
         study = record.study
         if record.role == "final" and record.outcome == "ok" and study is not None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.records.schema import RunRecord, read_record
+from bench.records.record_files import is_record, packed_at
+from bench.records.schema import RunRecord, as_file, read_record
 from core.errors import UserError
 from core.files import write_atomically
 from leaderboards.checks.admission import (
@@ -41,15 +42,16 @@ def add(names: Sequence[str], store: Path, target: Path) -> None:
     sources: dict[Path, Path] = {}
     for copy in copies:
         other = sources.setdefault(copy.destination, copy.source)
-        if other.read_bytes() != copy.source.read_bytes():
+        if as_file(other) != as_file(copy.source):
             raise UserError(
                 f"{other} and {copy.source} hold two records of one name: add one of them"
             )
     records = [copy.record for copy in copies]
     confirmed_by_run = examine(records, records_beside(records, target))
     for record, source, destination in copies:
-        content = source.read_bytes()
-        if destination.exists() and destination.read_bytes() == content:
+        content = as_file(source)
+        is_packed = packed_at(destination) is not None  # and was found to be equal
+        if is_packed or (destination.exists() and destination.read_bytes() == content):
             print(f"already there: {destination}")
             continue
         write_atomically(destination, content)
@@ -78,7 +80,7 @@ def plan(name: str, store: Path, target: Path) -> Copy:
         )
     check(record)
     destination = target / record.task / record.preset / f"{record.run_id}.json"
-    if destination.exists() and read_record(destination) != record:
+    if is_record(destination) and read_record(destination) != record:
         raise UserError(
             f"{destination} already holds another record of that name, which stays: "
             "`python -m leaderboards.verify` keeps what a run gives that is made again, and "

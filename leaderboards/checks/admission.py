@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench.records.equivalence import form
 from bench.records.identity import settled
+from bench.records.record_files import records_below
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
@@ -215,7 +216,7 @@ def read_checked(
     """
     paths_by_name: dict[str, list[Path]] = {}
     for folder in folders:
-        for path in sorted(folder.rglob("*.json")):
+        for path in records_below(folder):
             paths_by_name.setdefault(path.stem, []).append(path)
     together = Together()
 

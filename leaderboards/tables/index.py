@@ -20,7 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench.records.schema import RECORD, RunRecord, read_file
+from bench.records.record_files import packed_in
+from bench.records.schema import RECORD, RunRecord, json_of, read_file
 from core.errors import RUN_FAILED, UserError
 from core.progress import Report, counted, silent
 from leaderboards.checks.admission import check, contradiction
@@ -188,11 +189,11 @@ class Index:
         query = f"SELECT path, bytes FROM files WHERE run_id = ? AND place IN ({marks})"
         files = self._database.execute(f"{query} ORDER BY place", (summary.run_id, *places))
         path, expected = files.fetchone()
-        content = RECORD.bytes_of(Path(path))
+        content = json_of(Path(path))
         if hashlib.sha256(content).hexdigest() != expected:
             raise RECORD.refused(Path(path), "changed while the board was made")
         tree = RECORD.tree(Path(path), content)
-        del tree["content_sha256"]
+        tree.pop("content_sha256", None)  # which a line of a segment has not
         return RECORD.typed(Path(path), tree)
 
     def _facts_of(self, identity: str) -> SettingFacts:
@@ -322,19 +323,24 @@ def _open(path: Path | None, key: str) -> sqlite3.Connection:
 
 
 def files_in(folders: Sequence[RecordFolder]) -> Iterator[tuple[int, str, str]]:
-    """Number of the folder, path and state of every file of a record, in their order."""
+    """Number of the folder, path and state of every record, in their order."""
     for place, folder in enumerate(folders):
         files = []
         waiting = [str(folder.path)] if folder.path.is_dir() else []
         while waiting:
-            with os.scandir(waiting.pop()) as entries:
+            directory = waiting.pop()
+            states = {}
+            for record in packed_in(Path(directory)).values():
+                path = os.path.join(directory, f"{record.run_id}.json")  # noqa: PTH118
+                states[path] = f"{record.segment.name} {record.state}"
+            with os.scandir(directory) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     elif entry.name.endswith(".json"):
                         at = entry.stat()
-                        state = f"{at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
-                        files.append((place, entry.path, state))
+                        states[entry.path] = f"{at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
+            files += [(place, path, state) for path, state in states.items()]
         yield from sorted(files)
 
 

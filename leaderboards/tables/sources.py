@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from bench.records.record_files import packed_at
 from core.errors import UserError
 from core.files import ROOT, write_atomically
 from core.reading import Kind
@@ -147,5 +148,9 @@ def _hashed(
     files: Iterable[tuple[int, str, str]], folders: Sequence[RecordFolder]
 ) -> Iterator[tuple[RecordFolder, str, str]]:
     for place, path, _ in files:
+        packed = packed_at(Path(path))
+        if packed is not None:  # its segment was hashed when its list was read
+            yield folders[place], path, packed.content_sha256
+            continue
         with Path(path).open("rb") as file:
             yield folders[place], path, hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.records.equivalence import FORMS, form
 from bench.records.identity import settled
+from bench.records.record_files import is_record, records_below, records_in
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
 from core.errors import UserError
@@ -69,8 +70,8 @@ def _own_files(folder: Path) -> list[Path]:
     if place == store.work(place.name) and not records.is_dir() and store.records.is_dir():
         paths = [store.records / f"{place.name}.json"]
     else:
-        paths = sorted((records if records.is_dir() else folder).glob("*.json"))
-    if not any(path.is_file() for path in paths):
+        paths = records_in(records if records.is_dir() else folder)
+    if not any(map(is_record, paths)):
         raise UserError(
             f"{str(folder)!a:.200} holds no record: name a store, the folder of a run in it, or a "
             f"submission, which has a {FILE}"
@@ -82,7 +83,7 @@ def _files(name: str, store: Path) -> list[Path]:
     """The file that a path or a run id names; of a run id without its seed those of all seeds."""
     own_file = in_store(name, store)
     if own_file == Path(name):
-        if not own_file.exists():
+        if not is_record(own_file):
             expected = "the folder of a submission, a store, the file of a record, or a run id"
             raise UserError(f"there is no file or folder {name!a:.200}: give {expected}")
         return [own_file]
@@ -91,9 +92,9 @@ def _files(name: str, store: Path) -> list[Path]:
     for places in folders:
         seeds = []
         for place in places:
-            if (place / own_file.name).is_file():
+            if is_record(place / own_file.name):
                 return [place / own_file.name]
-            for path in place.glob("*.json"):
+            for path in records_in(place):
                 run_id, _, seed = path.stem.rpartition("-s")
                 # Else "regbench" would be all runs of s4d.
                 if run_id == own_file.stem and seed.isdecimal():
@@ -120,7 +121,7 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToV
         UserError: there are fewer.
     """
     current, others = [], 0
-    for path in sorted(COMMITTED.rglob("*.json")):
+    for path in records_below(COMMITTED):
         record = read_record(path)
         if form(record.config, record.provenance) == FORMS[-1]:
             others += 1

@@ -8,10 +8,11 @@ ones, whose files are gone.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +21,9 @@ from typing import Any
 from pydantic import AwareDatetime, RootModel
 
 from bench.records.provenance import SECONDS_FOR_GIT
-from bench.records.schema import RunRecord
+from bench.records.record_files import records_below
+from bench.records.schema import RunRecord, json_of
+from bench.records.segments import SUFFIX, all_lines
 from bench.records.store import COMMITTED
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import ROOT, write_atomically
@@ -29,6 +32,10 @@ from core.reading import Kind
 REPEATS = COMMITTED.parent / "repeats.json"
 SECTIONS = ("tasks", "models", "training")
 WITHOUT_EFFECT = {"_target_", "validate_every"}  # on what is trained
+COMPARED = ("run_id", "task", "model", "preset", "seed", "label", "config", "provenance")
+MANY = 500  # files that git is asked for at once
+FORMS = (".json", SUFFIX)  # of a file with one record, or with many
+XZ = b"\xfd7zXZ\x00"  # how a segment begins
 MARK = "commit:"  # before the hash, in what git is asked for
 HELP = """\
 usage: python -m reproduce repeats [update=true]
@@ -98,10 +105,10 @@ def repeats(root: Path) -> dict[str, str] | None:
     try:
         if _git(root, "rev-parse", "--is-shallow-repository") != b"false\n":
             return None
-        before = [json.loads(content) for content in set(_before(root, folder))]
+        before = [*map(_told, _before(root, folder)), *map(_told, _in_segments(root / folder))]
     except (OSError, subprocess.SubprocessError):
         return None
-    committed = [json.loads(path.read_text()) for path in (root / folder).rglob("*.json")]
+    committed = [_told(json_of(path)) for path in records_below(root / folder)]
     alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in (*before, *committed):
         alike[_kind(record)].append(record)
@@ -113,6 +120,12 @@ def repeats(root: Path) -> dict[str, str] | None:
         if first < _start(repeat):
             start_by_run[repeat["run_id"]] = first
     return start_by_run
+
+
+def _told(content: bytes) -> dict[str, Any]:
+    """What of a record is compared: not its numbers, which would fill the memory."""
+    record = json.loads(content)
+    return {key: record[key] for key in COMPARED if key in record}
 
 
 def _start(record: Mapping[str, Any]) -> str:
@@ -136,7 +149,13 @@ def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return True
 
 
-def _before(root: Path, folder: Path) -> list[bytes]:
+def _in_segments(folder: Path) -> Iterator[bytes]:
+    """The records of all segments, those too that were withdrawn or replaced."""
+    for segment in sorted(folder.rglob(f"*{SUFFIX}")):
+        yield from all_lines(segment.read_bytes())
+
+
+def _before(root: Path, folder: Path) -> Iterator[bytes]:
     """Every record that a commit, or what is not committed yet, removed or wrote anew: as it was
     before that."""
     names = ("--no-renames", "--diff-filter=DM", "--name-only", "-z")
@@ -147,10 +166,16 @@ def _before(root: Path, folder: Path) -> list[bytes]:
         mark, has_commit, rest = text.strip().partition(MARK)
         if has_commit:
             commit = rest
-        elif mark.endswith(".json"):
+        elif mark.endswith(FORMS):
             asked.append(f"{commit}^:{mark}")
     now = _git(root, "diff", *names, "HEAD", "--", str(folder)).decode().split("\0")
-    return _contents(root, [*asked, *(f"HEAD:{path}" for path in now if path.endswith(".json"))])
+    asked += [f"HEAD:{path}" for path in now if path.endswith(FORMS)]
+    seen = set()
+    for start in range(0, len(asked), MANY):
+        for content in _contents(root, asked[start : start + MANY]):
+            if (sha256 := hashlib.sha256(content).digest()) not in seen:
+                seen.add(sha256)
+                yield from all_lines(content) if content.startswith(XZ) else [content]
 
 
 def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
