@@ -1,0 +1,140 @@
+"""Committed records moved into segments, withdrawn from them, and taken out as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.records.record_files import (
+    WITHDRAWN,
+    packed_in,
+    records_below,
+    records_in,
+    withdrawn_in,
+)
+from bench.records.schema import as_file, file_of, read_file
+from bench.records.segments import PackedRecord, canonical, records_of, write_segments
+from core.errors import RUN_FAILED, UserError
+from core.files import write_atomically
+from core.places import shown
+from core.progress import Report, counted, silent
+from leaderboards.checks.admission import no_such_run
+
+
+def pack(records: Path, report: Report = silent) -> None:
+    """Move every record that is a file into a new segment of its folder, and print what was done.
+    A file is removed when the record was read from the segment again and was the same.
+
+    Raises:
+        UserError: a record cannot be trusted; the folders before it are packed.
+    """
+    paths = [path for path in records_below(records) if path.is_file()]
+    folders = sorted({path.parent for path in paths})
+    moved, segments = 0, 0
+    for folder in counted(folders, "folders packed", report):
+        new_segments, in_folder = _pack_folder(folder)
+        segments += len(new_segments)
+        moved += in_folder
+    print(f"{moved} records moved into {segments} new segments below {shown(records)}")
+
+
+def _pack_folder(folder: Path) -> tuple[list[Path], int]:
+    """The new segments, and how many records they hold."""
+    before, withdrawn = packed_in(folder), withdrawn_in(folder)
+    line_by_run: dict[str, bytes] = {}
+    replaced: dict[str, str] = {}  # content hash -> run id
+    there: list[Path] = []  # files whose record a segment has already
+    for path in records_in(folder):
+        if not path.is_file():
+            continue
+        file = read_file(path)
+        if file.content_sha256 in withdrawn:
+            print(f"{shown(path)} stays a file: the same record was withdrawn before")
+            continue
+        packed = before.get(path.stem)
+        if packed is not None and packed.content_sha256 == file.content_sha256:
+            there.append(path)
+            continue
+        if packed is not None:
+            replaced[packed.content_sha256] = path.stem
+        content = json.loads(file.content)
+        del content["content_sha256"]
+        line_by_run[path.stem] = canonical(content)
+    segments = write_segments(folder, line_by_run)
+    packed_again = {}
+    for segment in segments:
+        packed_again.update(records_of(segment))
+    for run_id, line in line_by_run.items():
+        _refuse_loss(folder / f"{run_id}.json", packed_again[run_id], line)
+    _withdraw(folder, replaced)
+    for path in (*there, *(folder / f"{run_id}.json" for run_id in line_by_run)):
+        path.unlink()
+    return segments, len(line_by_run)
+
+
+def _refuse_loss(path: Path, packed: PackedRecord, line: bytes) -> None:
+    """Refuse a segment that does not give back exactly the record of a file.
+
+    Raises:
+        UserError: it does not.
+    """
+    file = read_file(path)
+    read_again = json.loads(packed.line())
+    same_line = packed.line() == line
+    same_hash = packed.content_sha256 == file.content_sha256 == file.record.content_hash()
+    same_tree = file_of(read_again, packed.content_sha256) == file_of(
+        json.loads(file.content), file.content_sha256
+    )
+    if not (same_line and same_hash and same_tree):
+        raise UserError(
+            f"{path} is not the same in {packed.segment}: the file stays; report it", RUN_FAILED
+        )
+
+
+def withdraw(run_ids: Sequence[str], records: Path) -> None:
+    """Let records of the segments count no more, and delete those that are files.
+
+    Raises:
+        UserError: there is no such record; then none is withdrawn.
+    """
+    for run_id, path in _paths(run_ids, records).items():
+        path.unlink(missing_ok=True)
+        packed = packed_in(path.parent).get(run_id)
+        if packed is not None:
+            _withdraw(path.parent, {packed.content_sha256: run_id})
+        print(f"withdrawn: {shown(path)}")
+
+
+def _paths(run_ids: Sequence[str], records: Path) -> dict[str, Path]:
+    """Run id -> path.
+
+    Raises:
+        UserError: there is no such record.
+    """
+    path_by_run = {path.stem: path for path in records_below(records)}
+    for run_id in run_ids:
+        if run_id not in path_by_run:
+            raise no_such_run(run_id, shown(records), path_by_run)
+    return {run_id: path_by_run[run_id] for run_id in run_ids}
+
+
+def _withdraw(folder: Path, run_by_content: dict[str, str]) -> None:
+    if not run_by_content:
+        return
+    path = folder / WITHDRAWN
+    lines = set(path.read_text().splitlines()) if path.exists() else set()
+    lines |= {f"{sha256} {run_id}" for sha256, run_id in run_by_content.items()}
+    write_atomically(path, "".join(f"{line}\n" for line in sorted(lines)).encode())
+
+
+def unpack(run_ids: Sequence[str], records: Path, target: Path) -> None:
+    """Write records as files of their own, one JSON file each.
+
+    Raises:
+        UserError: there is no such record; then none is written.
+    """
+    for run_id, path in _paths(run_ids, records).items():
+        place = target / f"{run_id}.json"
+        write_atomically(place, as_file(path))
+        print(shown(place))
