@@ -25,7 +25,8 @@ from typing import Any
 
 from bench.records.equivalence import Code, Name
 from bench.records.identity import identity_of
-from bench.records.schema import Provenance, make_run_id
+from bench.records.record_files import records_below
+from bench.records.schema import Provenance, json_of, make_run_id
 from bench.records.store import COMMITTED
 from core.errors import OK, UserError, command
 from core.files import ROOT
@@ -72,12 +73,12 @@ def main(words: list[str]) -> int:
 def copies(largest: int) -> Iterator[Tree]:
     """Records without end, in the order of chance: the committed ones up to a size, then theirs of
     other seeds, then these by more threads, and so on."""
-    paths = sorted(path for path in COMMITTED.rglob("*.json") if path.stat().st_size <= largest)
+    paths = [path for path in records_below(COMMITTED) if len(json_of(path)) <= largest]
     random.Random(0).shuffle(paths)
     turn = 0
     while True:
         for path in paths:
-            tree = json.loads(path.read_bytes())
+            tree = json.loads(json_of(path))
             is_model = tree["role"] not in (*OFF_THE_BOARD, "baseline")
             if is_model or (turn == 0 and tree["role"] == "baseline"):
                 yield tree if turn == 0 else another(tree, turn)

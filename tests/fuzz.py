@@ -35,7 +35,7 @@ from bench import (
     prompts,
     train,
 )
-from bench.records.store import COMMITTED
+from bench.records.schema import json_of
 from bench.writing.side_by_side import read_prompts
 from core.errors import OK, RUN_FAILED, UserError, command
 from core.files import ROOT, write_sealed
@@ -50,6 +50,7 @@ from reproduce.published.numbers import read_published
 from tasks.text.recipe import __main__ as recipe
 from tests.bench.runs.test_runs import words as training
 from tests.bench.search.test_study import open_study, run_all
+from tests.committed import committed_paths, copied
 from tests.core.test_reading import (
     HOSTILE_JSON,
     HOSTILE_YAML,
@@ -89,12 +90,12 @@ class Material:
             train.main(self.training)
         run_all(open_study(self.store / "studies"))
         self.files = sorted(p for p in self.store.rglob("*.*") if p.suffix != ".lock")
-        committed = sorted(COMMITTED.glob("*/*/*-s0.json"))
+        committed = committed_paths("*/*/*-s0")
         # Of each task the smallest: large ones take long to write, and show nothing more.
         by_task = {
-            p.parent.parent.name: p for p in sorted(committed, key=lambda p: -p.stat().st_size)
+            p.parent.parent.name: p for p in sorted(committed, key=lambda p: -len(json_of(p)))
         }
-        self.records = sorted(by_task.values())
+        self.records = sorted(copied(by_task.values(), folder / "committed"))
 
     @contextmanager
     def copy(self) -> Iterator[Path]:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from bench.records import equivalence
 from bench.records.schema import read_record, write_record
-from bench.records.store import COMMITTED
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT
 from core.reading import Kind
@@ -30,6 +29,7 @@ from leaderboards.tables.folder import MANIFEST
 from leaderboards.tables.verdicts import read_verdicts
 from reproduce.plotting.panels import Picture
 from reproduce.published.numbers import PublishedFile, read_published
+from tests.committed import committed_paths
 from tests.leaderboards.boards import to_parquet
 from tests.leaderboards.conftest import record
 
@@ -280,7 +280,7 @@ def test_what_no_board_can_be_made_of_is_refused_and_the_rest_is_built(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, output = tmp_path / "records", tmp_path / "board.parquet"
-    committed = next((COMMITTED / "regbench" / "smoke").glob("*.json"))
+    committed = committed_paths("regbench/smoke/*")[0]
     good = write_record(read_record(committed), folder)
     words = [f"records={folder}", f"output={output}"]
     for seed, tree in enumerate(FATAL.values()):

@@ -22,8 +22,8 @@ from bench.records.schema import (
     make_run_id,
     read_record,
 )
-from bench.records.store import COMMITTED
 from leaderboards.contents import Board, Row
+from tests.committed import committed_paths
 
 MakeRecord = Callable[..., RunRecord]
 
@@ -170,7 +170,7 @@ def record(
 @pytest.fixture(scope="session")
 def honest() -> list[RunRecord]:
     """Three seeds of a tuned model, as they were committed: what they say can be worked out."""
-    found = sorted(COMMITTED.glob("regbench/smoke/regbench-gpt2-*-s?.json"))
+    found = committed_paths("regbench/smoke/regbench-gpt2-*-s?")
     finals = [one for one in map(read_record, found) if one.role == "final"]
     return [one for one in finals if one.identity == finals[0].identity]
 

@@ -10,7 +10,7 @@ import pytest
 from bench.records.equivalence import form
 from bench.records.provenance import sha256_of
 from bench.records.schema import read_record
-from bench.records.store import COMMITTED
+from tests.committed import committed_paths
 from tests.leaderboards.forging.changes import Content
 
 SAID = ["who=Ada", "contact=ada@example.org", "licence=CC-BY-4.0"]
@@ -19,7 +19,7 @@ SAID += ["training_data=generated anew in every run", "contamination=none: the t
 
 def current(pattern: str, role: str = "") -> Path:
     """The first committed record that this checkout can make."""
-    for path in sorted(COMMITTED.glob(f"{pattern}.json")):
+    for path in committed_paths(pattern):
         record = read_record(path)
         made_here = form(record.config, record.provenance) != "of an earlier form"
         if made_here and record.outcome == "ok" and record.role in (role or ("final", "single")):

@@ -21,6 +21,7 @@ from leaderboards.hosts import Guard
 from leaderboards.tables.verdicts import read_verdicts
 from leaderboards.views.claims import detail
 from leaderboards.views.claims import lines as claim_table
+from tests.committed import committed_paths
 from tests.leaderboards.boards import bytes_of
 
 VERDICTS = {
@@ -94,7 +95,7 @@ def test_a_damaged_record_is_not_passed_over_for_one_of_the_same_name(records, t
 
 def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    known = read_record(next(COMMITTED.glob("capacity/laptop/*-s0.json")))
+    known = read_record(committed_paths("capacity/laptop/*-s0")[0])
     names = (known.task, known.model, known.preset, known.identity, 77)
     record = known.model_copy(update={"seed": 77, "run_id": make_run_id(*names)})
     write_record(record, tmp_path / "runs" / "records")

@@ -16,8 +16,9 @@ from bench.records.equivalence import IN_CHECKOUT
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT
 from leaderboards import history
+from tests.committed import committed_paths, copied
 
-RECORD = next((ROOT / history.RECORDS / "regbench").rglob("regbench-gpt2-*.json"))
+RECORD = committed_paths("regbench/*/regbench-gpt2-*")[0]
 VERDICTS = next((ROOT / history.VERDICTS).glob("figure9*.json"))
 ROWS = ROOT / history.ROWS / "bigram.parquet"
 
@@ -29,7 +30,8 @@ class Repository:
         self.root = root
         for name in ("models", "tasks"):
             shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for path in (RECORD, VERDICTS, ROWS, ROOT / IN_CHECKOUT):
+        copied([RECORD], root / history.RECORDS)
+        for path in (VERDICTS, ROWS, ROOT / IN_CHECKOUT):
             target = self.path(str(path.relative_to(ROOT)))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())

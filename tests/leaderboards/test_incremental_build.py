@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from bench.records.schema import Curve, RunRecord, make_run_id, read_record, write_record
-from bench.records.store import COMMITTED
 from core.errors import VERIFICATION_FAILED
 from core.files import ROOT
 from leaderboards import build
@@ -27,6 +26,7 @@ from leaderboards.tables.index import Index, RecordFolder
 from leaderboards.tables.status import Check, about, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import SUBMITTED
+from tests.committed import committed_paths, copied
 from tests.leaderboards.boards import bytes_of
 
 
@@ -50,13 +50,10 @@ def another(record: RunRecord, seed: int, **changes: object) -> RunRecord:
 def records(tmp_path: Path) -> Path:
     """Committed records of three tasks, one of which has a training size and references."""
     folder = tmp_path / "records"
-    chosen = sorted(COMMITTED.glob("regbench/smoke/*-s0.json"))[::4]
-    chosen += sorted(COMMITTED.glob("capacity/laptop/*.json"))[:6]
-    chosen += sorted(COMMITTED.glob("attention/smoke/*.json"))[:4]
-    for path in chosen:
-        place = folder / path.relative_to(COMMITTED)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, place)
+    chosen = committed_paths("regbench/smoke/*-s0")[::4]
+    chosen += committed_paths("capacity/laptop/*")[:6]
+    chosen += committed_paths("attention/smoke/*")[:4]
+    copied(chosen, folder)
     return folder
 
 

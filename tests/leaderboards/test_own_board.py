@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bench.records.schema import read_record, write_record
-from bench.records.store import COMMITTED
 from core.errors import UserError
 from leaderboards.tables import builder, sources
 from leaderboards.tables.index import Index
@@ -19,6 +18,7 @@ from leaderboards.tables.sources import SOURCES, RecordFolder
 from leaderboards.tables.status import Check, about, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import YOURS
+from tests.committed import committed_paths, copied
 from tests.leaderboards.test_incremental_build import another, bytes_of
 
 TASKS = ("attention", "capacity", "regbench")
@@ -30,13 +30,10 @@ class Boards:
     def __init__(self, folder: Path, looked_into: list[str]) -> None:
         self.folder, self.looked_into = folder, looked_into
         self.records, self.own = folder / "records", folder / "runs" / "records"
-        chosen = sorted(COMMITTED.glob("regbench/smoke/*-s0.json"))[::4]
-        chosen += sorted(COMMITTED.glob("capacity/laptop/*.json"))[:6]
-        chosen += sorted(COMMITTED.glob("attention/smoke/*.json"))[:4]
-        for path in chosen:
-            place = self.records / path.relative_to(COMMITTED)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, place)
+        chosen = committed_paths("regbench/smoke/*-s0")[::4]
+        chosen += committed_paths("capacity/laptop/*")[:6]
+        chosen += committed_paths("attention/smoke/*")[:4]
+        copied(chosen, self.records)
         trained = [record for record in map(read_record, chosen) if record.role != "baseline"]
         self.committed_run = next(record for record in trained if record.task == "regbench")
         write_record(another(self.committed_run, 5), self.own)

@@ -14,7 +14,6 @@ import pytest
 from scipy import stats
 
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
-from bench.records.store import COMMITTED
 from leaderboards import build
 from leaderboards.contents import Board, OpenBoard, Row
 from leaderboards.render import task_label
@@ -25,6 +24,7 @@ from leaderboards.tables.replications import together
 from leaderboards.views import records, tables
 from leaderboards.views.links import to_record, to_table
 from leaderboards.views.trust import bar
+from tests.committed import committed_paths
 from tests.leaderboards.boards import write_board
 
 THERE = "Another Processor 9000"
@@ -33,7 +33,7 @@ THERE = "Another Processor 9000"
 @pytest.fixture(scope="module")
 def committed() -> list[RunRecord]:
     """The finals of two models and a predictor of the quickstart, three seeds of each."""
-    found = sorted((COMMITTED / "regbench" / "smoke").glob("*.json"))
+    found = committed_paths("regbench/smoke/*")
     records = [read_record(path) for path in found if path.stem[:-1].endswith("-s")]
     finals = [r for r in records if r.role in ("final", "baseline")]
     names = ("lstm", "gpt2", "uniform")

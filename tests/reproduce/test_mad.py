@@ -9,13 +9,13 @@ import pytest
 
 from bench.config.config import compose
 from bench.records.schema import Cost, RunRecord, read_record
-from bench.records.store import COMMITTED
 from bench.training.building import build_task, build_to_train
 from core.errors import UserError
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.mad import mad
 from reproduce.mad.mad import EXPERIMENT, PUBLISHED, STATE, states_of_one_size
 from tests.bench.records import make_record
+from tests.committed import committed_paths
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
@@ -169,7 +169,7 @@ def _numbers_kept(words: tuple[str, ...], preset: str, longer: int) -> float:
 
 
 def test_a_short_memory_of_another_figure_is_not_the_second_mosaic_s_row() -> None:
-    own = read_record(next((COMMITTED / "mad/laptop").glob("mad-memory_mosaic_v2-*-s0.json")))
+    own = read_record(committed_paths("mad/laptop/mad-memory_mosaic_v2-*-s0")[0])
     for window, belongs in ((8, False), (32, True)):
         delays = {"window": window, "delay": window // 4, "longest_delay": window}
         config = {**own.config, "models": {**own.config["models"], **delays}}
@@ -205,8 +205,7 @@ def test_every_model_and_the_published_scores_are_drawn() -> None:
 
 def test_a_guess_has_its_place_in_every_panel() -> None:
     """Of the committed records; a compressed sequence and a fact are of other vocabularies."""
-    folder = COMMITTED / "mad" / "laptop"
-    baselines = [read_record(path) for path in sorted(folder.glob("mad-uniform-*.json"))]
+    baselines = [read_record(path) for path in committed_paths("mad/laptop/mad-uniform-*")]
     panels = EXPERIMENT.draw(EXPERIMENT.select(baselines)).panels
     assert len(panels) == 2
     for panel in panels:

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.records.schema import RunRecord, Trial, read_record
-from bench.records.store import COMMITTED
 from leaderboards.checks.agreement import Together
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
@@ -21,6 +20,7 @@ from leaderboards.checks.studies import _study, not_as_chosen
 from leaderboards.contents import Row
 from leaderboards.tables.builder import build_board
 from reproduce.claims.fairness import UNTUNED
+from tests.committed import committed_paths
 
 LOST = 0.25
 
@@ -137,8 +137,7 @@ def test_two_accounts_of_one_search_are_told(honest: list[RunRecord]) -> None:
 
 
 def test_a_seed_that_was_added_after_the_search_has_a_number_of_its_own() -> None:
-    folder = COMMITTED / "wikipedia" / "laptop"
-    records = map(read_record, sorted(folder.glob("wikipedia-gpt2-laptop-*-s1.json")))
+    records = map(read_record, committed_paths("wikipedia/laptop/wikipedia-gpt2-laptop-*-s1"))
     record = next(one for one in records if one.study is not None)
     assert record.study is not None
     (seeds,) = {len(trial.over_seeds) for trial in record.study.trials if trial.over_seeds}

@@ -12,13 +12,13 @@ import pytest
 
 from bench.records.equivalence import Code, names
 from bench.records.provenance import sha256_of
-from bench.records.schema import RunRecord, make_run_id, read_record
-from bench.records.store import COMMITTED
+from bench.records.schema import RunRecord, as_file, make_run_id, read_record
 from core.errors import UserError
 from leaderboards import add
 from leaderboards.checks import admission
 from leaderboards.checks.admission import check, take
 from leaderboards.checks.agreement import Together
+from tests.committed import committed_paths, copied, seeds_beside
 from tests.leaderboards.forging.changes import (
     TRAINED,
     Change,
@@ -40,7 +40,7 @@ from tests.leaderboards.forging.forgeries import (
 
 
 def first(pattern: str) -> Path:
-    found = sorted(COMMITTED.glob(f"{pattern}.json"))
+    found = committed_paths(pattern)
     return next(path for path in found if read_record(path).role != "control")
 
 
@@ -56,7 +56,7 @@ def sealed(content: Content, folder: Path) -> Path:
 def forged(forgery: Forgery, folder: Path) -> Path:
     """The forged record, below ``folder``."""
     source = first(forgery.of)
-    content = json.loads(source.read_bytes())
+    content = json.loads(as_file(source))
     parts = ("task", "model", "preset", "identity", "seed")
     before = {name: content[name] for name in (*parts, "run_id")}
     forgery.change(content)
@@ -71,8 +71,7 @@ def forged(forgery: Forgery, folder: Path) -> Path:
 def honest(pattern: str) -> list[RunRecord]:
     """The other seeds of a record, which were committed beside it."""
     source = first(pattern)
-    seeds = sorted(source.parent.glob(f"{source.stem.rpartition('-')[0]}-s*.json"))
-    return [check(read_record(path)) for path in seeds if path != source]
+    return [check(read_record(path)) for path in seeds_beside(source) if path != source]
 
 
 @pytest.fixture
@@ -80,11 +79,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Committed are those records alone that these tests begin with, and their other seeds: a task
     has hundreds, which takes ten seconds to check."""
     for pattern in (TRAINED, PREDICTOR, MEASURED, ASKED):
-        source = first(pattern)
-        for path in source.parent.glob(f"{source.stem.rpartition('-')[0]}-s*.json"):
-            copy = tmp_path / "few" / path.relative_to(COMMITTED)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
+        copied(seeds_beside(first(pattern)), tmp_path / "few")
     monkeypatch.setattr(admission, "COMMITTED", tmp_path / "few")
 
 
@@ -115,7 +110,7 @@ def test_runs_on_data_of_other_seeds_refute_a_forged_size(name: str, tmp_path: P
     forgery = FORGERIES[name]
     pattern = TRAINED.replace("smoke", "laptop")
     path = forged(forgery._replace(of=pattern), tmp_path)
-    paths = sorted(COMMITTED.glob(f"{pattern[:-3]}-s?.json"))
+    paths = committed_paths(f"{pattern[:-3]}-s?")
     others = [one for one in map(read_record, paths) if one.role == "final" and one.seed != 1]
     assert len(others) > 1
     with pytest.raises(UserError, match=forgery.named):
@@ -198,7 +193,7 @@ def test_a_run_of_equal_code_has_the_same_weights(tmp_path: Path) -> None:
     """Else an earlier run by proven code would stand in for an honest one, whatever it says."""
     record = next(
         r
-        for r in map(read_record, sorted(COMMITTED.glob("*/*/*-s1.json")))
+        for r in map(read_record, committed_paths("*/*/*-s1"))
         if r.role != "control"
         and r.weights_sha256
         and len(list(names(Code.of(r.config, r.provenance), r.config))) > 1

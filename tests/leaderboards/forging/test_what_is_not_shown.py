@@ -14,7 +14,7 @@ from bench.records.equivalence import Code, flat, names
 from bench.records.identity import identity_of, settled
 from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
-from bench.records.store import COMMITTED, Store
+from bench.records.store import Store
 from bench.runs.serving import find, identify
 from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
@@ -23,6 +23,7 @@ from leaderboards.checks.agreement import Together
 from leaderboards.contents import OpenBoard
 from leaderboards.tables.builder import build_board
 from leaderboards.verification.submission import ModelSource, SubmitterStatement, disagreement
+from tests.committed import committed_paths
 from tests.leaderboards.forging.changes import Content
 from tests.leaderboards.forging.changes import identify as identified
 from tests.leaderboards.sending import sealed
@@ -104,7 +105,7 @@ def test_a_check_that_stumbles_is_a_reason_like_any_other(
 def by_older_code() -> tuple[RunRecord, RunRecord]:
     """A committed record of a run by the code of today, and the same run by code that is proven to
     give the same, and had fewer settings."""
-    for path in sorted(COMMITTED.glob("state_tracking/smoke/*.json")):
+    for path in committed_paths("state_tracking/smoke/*"):
         record = settled(read_record(path))
         if record.weights_sha256 is None or record.role == "control":
             continue

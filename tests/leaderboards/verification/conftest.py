@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from bench.records.store import COMMITTED
 from leaderboards.checks import admission
 from leaderboards.verification import rerun as again
+from tests.committed import copied_folder
 from tests.leaderboards.verification.engine import in_this_process
 
 
@@ -18,7 +17,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Committed are the records of one task at smoke alone: each command checks all of its task,
     of which there are hundreds."""
     folder = tmp_path / "few"
-    shutil.copytree(COMMITTED / "state_tracking/smoke", folder / "state_tracking/smoke")
+    copied_folder("state_tracking/smoke", folder)
     monkeypatch.setattr(admission, "COMMITTED", folder)
     monkeypatch.setattr(admission.records_beside, "__defaults__", (folder,))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from bench.records.provenance import processor
+from bench.records.record_files import records_in
 from bench.records.schema import RunRecord, read_record, write_record
-from bench.records.store import COMMITTED
 from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards import verify as command
@@ -20,6 +19,7 @@ from leaderboards.tables.replications import together
 from leaderboards.tables.status import Check, about, path_of, read_verification
 from leaderboards.tables.status import write_verification as write
 from leaderboards.verification.targets import asked
+from tests.committed import copied
 from tests.leaderboards.sending import current
 from tests.leaderboards.verification.engine import in_this_process
 
@@ -36,11 +36,8 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunRecord
     monkeypatch.setattr(build, "FOLDER", tmp_path / "leaderboards")
     monkeypatch.setattr(build, "COMMITTED", tmp_path / "leaderboards" / "board.parquet")
     first = current(f"{TASK}/smoke/*")
-    found = [first, *[p for p in sorted(first.parent.glob("*.json")) if p != first][:2]]
-    for path in found:
-        place = tmp_path / "leaderboards" / "records" / path.relative_to(COMMITTED)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, place)
+    found = [first, *[p for p in records_in(first.parent) if p != first][:2]]
+    copied(found, tmp_path / "leaderboards" / "records")
     (tmp_path / "reproduce" / "published").mkdir(parents=True)
     return [read_record(path) for path in found]
 

@@ -15,6 +15,7 @@ from leaderboards.tables.builder import build_board
 from leaderboards.tables.status import SUBMISSIONS, Check, VerificationStatuses, about
 from leaderboards.tables.summaries import COMMITTED as OURS
 from leaderboards.tables.summaries import SUBMITTED
+from tests.committed import committed_paths
 from tests.leaderboards.conftest import record as made_up
 
 
@@ -22,7 +23,7 @@ def of_two_names() -> RunRecord:
     """A committed record whose code was proven equal to other code."""
     return next(
         r
-        for r in map(read_record, sorted(COMMITTED.glob("*/*/*-s1.json")))
+        for r in map(read_record, committed_paths("*/*/*-s1"))
         if r.role in ("final", "single")
         and len(list(names(Code.of(r.config, r.provenance), r.config))) > 1
     )

@@ -16,7 +16,7 @@ from bench.config.config import compose
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted, contradiction
 from bench.records.equivalence import todays_name
-from bench.records.schema import RunRecord, make_run_id, read_record
+from bench.records.schema import RunRecord, as_file, make_run_id, read_record
 from bench.records.store import COMMITTED
 from bench.runs.recounting import recount
 from core.errors import UserError
@@ -39,6 +39,7 @@ from leaderboards.verification import rerun as again
 from leaderboards.verification.messages import holds, lines_about
 from leaderboards.verification.spread import spread_of
 from leaderboards.verification.submission import read_submission
+from tests.committed import committed_paths, seeds_beside
 from tests.leaderboards.conftest import record as made_up
 from tests.leaderboards.forging.changes import Content, identify
 from tests.leaderboards.forging.generated import generated
@@ -69,13 +70,12 @@ def test_300_generated_forgeries_are_refused(tmp_path: Path) -> None:
     for base, role in zip(BASES, ("", "", "", "baseline"), strict=True):
         source = current(base, role)
         honest = read_record(source)
-        beside = sorted(source.parent.glob(f"{source.stem.rpartition('-')[0]}-s*.json"))
-        others = [check(read_record(path)) for path in beside]
+        others = [check(read_record(path)) for path in seeds_beside(source)]
         counted = recount(honest)
         assert not refusal(source, others, counted)
         parts = {name: getattr(honest, name) for name in ("task", "model", "preset")}
         for forgery in generated(honest.model_dump(mode="json"), 75, seed=1):
-            content = json.loads(source.read_bytes())
+            content = json.loads(as_file(source))
             forgery.change(content)
             if forgery.identified:
                 identify(content)
@@ -124,7 +124,7 @@ def _learned(content: Content) -> None:
 
 
 def _first_of_all(items: bool, code: str | None, identified: bool, folder: Path) -> Path:
-    content = json.loads(current("state_tracking/smoke/*").read_bytes())
+    content = json.loads(as_file(current("state_tracking/smoke/*")))
     content["headline"]["value"] = content["metrics"]["test"]["accuracy"] = 0.9999
     content["cost"]["parameters"] = 1
     if items:
@@ -146,7 +146,7 @@ def _first_of_all(items: bool, code: str | None, identified: bool, folder: Path)
 def test_the_command_of_a_record_asks_for_exactly_its_run() -> None:
     """By Hydra's own composition; every twentieth record that is committed."""
     seen: set[str] = set()
-    paths = sorted(COMMITTED.rglob("*.json"))
+    paths = committed_paths("*/*/*")
     for path in paths[::20]:
         record = read_record(path)
         today = todays_name(record.config, record.provenance)
@@ -215,7 +215,7 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     lie = read_verification(next(Path("lies").rglob("*.json")))
     assert lie.level == "consistent"
     # Its row is shown below every verified one, without a rank.
-    own = [read_record(p) for p in sorted(COMMITTED.glob("state_tracking/*/*.json"))]
+    own = [read_record(p) for p in committed_paths("state_tracking/*/*")]
     other = read_record(Path("eve/records") / made.name)
     board = build_board(own, submitted=[other], statuses=VerificationStatuses.of([lie]))
     shown = [row for row in board.rows if row.headline]
@@ -254,7 +254,7 @@ def test_a_package_is_imported_only_where_it_is_named(
 
 
 def test_a_run_on_data_of_its_own_asks_for_their_place() -> None:
-    prompts = read_record(next(COMMITTED.glob("story_prompts/laptop/*-s0.json")))
+    prompts = read_record(committed_paths("story_prompts/laptop/*-s0")[0])
     never = again.Bench(Path("unused"), command=lambda *asked: pytest.fail("it ran"))
     assert "give tasks.stories=PLACE" in str(never.run(prompts))
     asked: list[str] = []

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.records.schema import Curve, RunRecord, Study, Trial, read_record
-from bench.records.store import COMMITTED
 from core.statistics import REAL
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import NOTHING_TRAINED
@@ -15,6 +14,7 @@ from reproduce.claims.fairness import EDGE, IMPROVING, NOT_CHOSEN, TUNED, UNTUNE
 from reproduce.claims.grammar import Number, Runs, above, each
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
+from tests.committed import committed_paths, seeds_beside
 
 STEPS = 1000
 FLAT = Curve(x=[500.0, 800.0, 1000.0], y=[1.1, 1.005, 1.0])
@@ -185,10 +185,9 @@ def test_what_no_optimiser_trained_has_no_mark():
     ],
 )
 def test_committed_rows_carry_the_marks_that_an_audit_by_hand_gave(pattern, expected):
-    found = sorted(COMMITTED.glob(f"{pattern}-s0.json"))
+    found = committed_paths(f"{pattern}-s0")
     first = next(path for path in found if read_record(path).role != "control")
-    paths = sorted(first.parent.glob(f"{first.stem[:-3]}-s*.json"))
-    assert words(*map(read_record, paths)) == expected
+    assert words(*map(read_record, seeds_beside(first))) == expected
 
 
 def test_a_claim_that_ranks_rows_is_open_until_all_are_tuned():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shlex
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from bench.config.command_line import read
 from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
-from bench.records.store import COMMITTED, Store
+from bench.records.store import Store
 from bench.runs.serving import identify
 from bench.runs.shelf import Shelf, training_key
 from bench.search.plan import make_plan, plan_sweep
@@ -38,6 +37,7 @@ from reproduce.planning.work import clock
 from reproduce.request import Request
 from tests import commands
 from tests.bench.records import make_record
+from tests.committed import copied_folder
 from tests.reproduce.plans import in_words
 
 FIGURES = reproductions()
@@ -48,7 +48,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of committed records, of which a test may hide some."""
     folder = tmp_path / "committed"
     for task in ("three_moons", "regbench"):
-        shutil.copytree(COMMITTED / task / "smoke", folder / task / "smoke")
+        copied_folder(f"{task}/smoke", folder)
     monkeypatch.setattr(bench.runs.shelf, "COMMITTED", folder)
     bench.runs.shelf._committed.cache_clear()
     yield folder
