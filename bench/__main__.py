@@ -31,6 +31,7 @@ COMMANDS = {
     "python -m leaderboards.serve": "open the leaderboard in a browser",
     "python -m leaderboards.export": "write the leaderboard as pages that need no server",
     "python -m leaderboards.add": "check records and propose them for the leaderboard",
+    "python -m leaderboards.pack": "move committed records into few compressed files",
     "python -m leaderboards.submit": "write records and a statement as a folder to send",
     "python -m leaderboards.verify": "how far a record or a submission can be believed",
     "python -m leaderboards.readme": "write the results in README and docs from the board",

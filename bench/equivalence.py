@@ -20,8 +20,8 @@ usage: python -m bench.equivalence moved=true [commit=COMMIT] [store=PATH]
 
 Prove that a task and its models compute what they did in an older commit, so that records and runs
 of that code are served on. The commit is unpacked into a temporary folder, and this checkout is
-compared with it as it is now. What is proven is written to leaderboards/equivalences.json, which is
-to be committed.
+compared with it as it is now. What is proven goes to leaderboards/equivalences/TASK.json, to be
+committed.
 
 Where definitions only moved to other files, or local variables got other names, moved=true proves
 it without a run: every function, class and value behind a task and a model has the text that it

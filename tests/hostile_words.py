@@ -25,7 +25,7 @@ from bench import (
 from bench.config.config import compose
 from bench.config.groups import choices
 from bench.gpu import __main__ as gpu
-from leaderboards import add, build, export, readme, serve, submit, verify
+from leaderboards import add, build, export, pack, readme, serve, submit, verify
 from reproduce import command as reproduce
 from reproduce.__main__ import reproductions
 from tasks.text.recipe import __main__ as recipe
@@ -101,6 +101,11 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
         build.main,
         ["records=store/records", "local=true"],
         ["output=b.parquet"],
+    ),
+    "leaderboards.pack": (
+        pack.main,
+        ["regbench", "withdraw=regbench", "to=to"],
+        ["records=store/records"],
     ),
     "leaderboards.submit": (
         submit.main,

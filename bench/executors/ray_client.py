@@ -39,7 +39,7 @@ SECONDS_BETWEEN_NEWS = 1.0
 SECONDS_TO_ANSWER = 10.0  # for the head
 # What a node needs of the checkout; the rest is megabytes of records, pages and tests.
 HOUSES = ("core", "models", "tasks", "bench", "leaderboards")
-TABLE = "equivalences.json"  # all that it needs of leaderboards/
+TABLE = "equivalences"  # all that it needs of leaderboards/
 
 
 class RayClient:

@@ -1,7 +1,7 @@
 """Older code that was proven to give the same bytes, and what a record of it is called today.
 
-``leaderboards/equivalences.json`` is written by ``python -m bench.equivalence`` alone. Nothing here
-imports torch.
+``leaderboards/equivalences/TASK.json`` is written by ``python -m bench.equivalence`` alone. Nothing
+here imports torch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pydantic import Field, model_validator
 from bench.records.code import code_hash, is_own
 from bench.records.provenance import PROTOCOL_VERSION
 from bench.records.schema import FrozenModel, Provenance
-from core.files import ROOT, write_atomically
+from core.files import ROOT, when_changed, write_atomically
 from core.reading import Kind
 
-IN_CHECKOUT = Path("leaderboards", "equivalences.json")
+IN_CHECKOUT = Path("leaderboards", "equivalences")  # a file for each task
 TABLE = ROOT / IN_CHECKOUT
 
 Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
@@ -160,38 +160,65 @@ def read_table() -> tuple[Equivalence, ...]:
     """The proven equivalences.
 
     Raises:
-        UserError: the file was truncated or edited into something else.
+        UserError: a file was truncated or edited into something else.
     """
-    return _read(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else ()
+    return _read(TABLE, _changed(TABLE))
 
 
 def _entries_of(code: Code, table: Path) -> list[Equivalence]:
     """Those that have the code on one side."""
-    return _by_code(table, table.stat().st_mtime_ns).get(code, []) if table.exists() else []
+    return _by_code(table, _changed(table)).get(code, [])
 
 
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
-def _by_code(path: Path, changed: int) -> dict[Code, list[Equivalence]]:
+def _by_code(table: Path, changed: int) -> dict[Code, list[Equivalence]]:
     found: dict[Code, list[Equivalence]] = defaultdict(list)
-    for entry in _read(path, changed):
+    for entry in _read(table, changed):
         for code in {entry.old, entry.new}:
             found[code].append(entry)
     return found
 
 
 @lru_cache(maxsize=4)
-def _replaced(path: Path, changed: int) -> frozenset[Code]:
+def _replaced(table: Path, changed: int) -> frozenset[Code]:
     """All code that was the older one in a proof."""
-    return frozenset(entry.old for entry in _read(path, changed))
+    return frozenset(entry.old for entry in _read(table, changed))
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
+def _read(table: Path, _changed: int) -> tuple[Equivalence, ...]:
+    entries = [entry for path in sorted(table.glob("*.json")) for entry in read_file(path)]
+    if (one_file := _one_file(table)).is_file():
+        entries += [entry for entry in read_file(one_file) if entry not in entries]
+    return tuple(sorted(entries, key=_place))
+
+
+def read_file(path: Path) -> tuple[Equivalence, ...]:
+    """The proofs of one file.
+
+    Raises:
+        UserError: it was truncated or edited into something else.
+    """
     how = (
         "restore it from version control, or delete it and prove again what it held by "
         "python -m bench.equivalence"
     )
     return Kind("table of equivalences", _Table, how, most=16 * 2**20).read_json(path).entries
+
+
+def _one_file(table: Path) -> Path:
+    """Where older commits have the proofs of all tasks."""
+    return table.with_name(f"{table.name}.json")
+
+
+def _changed(table: Path) -> int:
+    """When a file of a table last came, went or was replaced."""
+    return when_changed(table) + when_changed(_one_file(table))
+
+
+def _place(entry: Equivalence) -> tuple[str, str, str, str]:
+    """The order of proofs."""
+    return entry.task, entry.model, entry.commit, entry.old.task_code
 
 
 def add_entries(entries: Iterable[Equivalence]) -> None:
@@ -205,12 +232,19 @@ def add_entries(entries: Iterable[Equivalence]) -> None:
         best = next((e for e in (entry, *before) if e.by == "definitions"), entry)
         known = [e for e in known if e not in before]
         known.append(best.model_copy(update={"compared": compared}))
-    known.sort(key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
-    content = _Table(entries=tuple(known)).model_dump(mode="json")
-    for entry in content["entries"]:
-        if entry["by"] == "runs":  # as they were written before there was another way
-            del entry["by"], entry["moved"]
-    write_atomically(TABLE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+    entries_by_task: dict[str, list[Equivalence]] = defaultdict(list)
+    for entry in sorted(known, key=_place):
+        entries_by_task[entry.task].append(entry)
+    for task, of_task in entries_by_task.items():
+        content = _Table(entries=tuple(of_task)).model_dump(mode="json")
+        for written in content["entries"]:
+            if written["by"] == "runs":  # as they were written before there was another way
+                del written["by"], written["moved"]
+        text = (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+        path = TABLE / f"{task}.json"
+        if not path.exists() or path.read_bytes() != text:
+            write_atomically(path, text)
+    _one_file(TABLE).unlink(missing_ok=True)
 
 
 def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Name]:
@@ -242,7 +276,7 @@ def todays_name(
 def settled_name(config: Config, provenance: Provenance) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
     runs that were only made by that code have too."""
-    older = _replaced(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else frozenset()
+    older = _replaced(TABLE, _changed(TABLE))
     found = list(names(Code.of(config, provenance), config))
     return min(found, key=lambda name: (name.code in older, name.code.model_dump_json()))
 

@@ -31,6 +31,7 @@ from bench.runs.wanted import BASELINES, Wanted
 from bench.search.driver import records_of
 from bench.search.plan import make_plan
 from core.errors import UserError
+from core.files import write_atomically
 from tests.bench.records import make_record
 
 CONFIG = {"tasks": {"_target_": "tasks.old.Task", "size": 3}, "models": {"_target_": "models.m.M"}}
@@ -50,8 +51,9 @@ def entry(old: Code, new: Code, words: str = "", **added: object) -> Equivalence
 
 @pytest.fixture(autouse=True)
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(equivalence, "TABLE", tmp_path / "equivalences.json")
-    return tmp_path / "equivalences.json"
+    """The file of the one task of these tests."""
+    monkeypatch.setattr(equivalence, "TABLE", tmp_path / "equivalences")
+    return tmp_path / "equivalences" / "t.json"
 
 
 A, B, C = code("tasks.old.Task", 1), code("tasks.new.Task", 2), code("tasks.new.Task", 3)
@@ -80,9 +82,27 @@ def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> 
 def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
     add_entries([entry(A, B)])
     assert read_table() == (entry(A, B),)
-    table.write_text(table.read_text()[:-40])
+    write_atomically(table, table.read_bytes()[:-40])
     with pytest.raises(UserError, match=r"truncated or not JSON .*: restore it"):
         read_table()
+
+
+def test_a_proof_writes_the_file_of_its_task_alone_and_takes_over_what_one_file_held(
+    table: Path,
+) -> None:
+    add_entries([entry(A, B)])
+    other = entry(B, C).model_copy(update={"task": "u"})
+    older = table.parent.with_name("equivalences.json")  # as before there were several files
+    table.rename(older)
+    assert read_table() == (entry(A, B),)
+    add_entries([other])
+    assert [path.name for path in sorted(table.parent.iterdir())] == ["t.json", "u.json"]
+    assert not older.exists()
+    assert read_table() == (entry(A, B), other)
+    before = table.stat()
+    add_entries([entry(A, C).model_copy(update={"task": "u"})])
+    assert table.stat() == before
+    assert len(read_table()) == 3
 
 
 @pytest.mark.parametrize(
@@ -92,7 +112,7 @@ def test_an_entry_that_names_no_proof_is_refused(table: Path, what: str, value: 
     add_entries([entry(A, B)])
     content = json.loads(table.read_text())
     content["entries"][0][what] = value
-    table.write_text(json.dumps(content))
+    write_atomically(table, json.dumps(content).encode())
     with pytest.raises(UserError, match=f"{what}.*: restore it"):
         read_table()
 

@@ -93,7 +93,7 @@ def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
     assert moved.returncode == 0, moved.stderr
     proven = "proven: capacity with delta_rule, HEAD and this checkout\nmoved: models.memories."
     assert proven in moved.stdout
-    proof = root / "leaderboards" / "equivalences.json"
+    proof = root / "leaderboards" / "equivalences" / "capacity.json"
     (by_definitions,) = json.loads(proof.read_bytes())["entries"]
     assert by_definitions["moved"]["models.memories.delta_rule.DeltaRule"].endswith(
         "delta.DeltaRule"
@@ -106,7 +106,7 @@ def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
     done, served, again = run(prove, words, evaluate)
     assert done.returncode == 0, done.stderr
     assert "proven: capacity, delta_rule" in done.stdout
-    table = (root / "leaderboards" / "equivalences.json").read_bytes()
+    table = proof.read_bytes()
     (written,) = [e for e in json.loads(table)["entries"] if e["model"] == "delta_rule"]
     assert written["old"]["model"].endswith("delta_rule.DeltaRule")
     # Both ways to prove it say the same.
@@ -130,4 +130,4 @@ def test_a_renamed_module_keeps_its_runs_and_a_changed_constant_is_refused(
     assert refused.stderr.splitlines()[-1].startswith("refused: capacity, delta_rule, ")
     assert " differs: " in refused.stderr
     assert "Traceback" not in refused.stderr
-    assert (root / "leaderboards" / "equivalences.json").read_bytes() == table
+    assert proof.read_bytes() == table

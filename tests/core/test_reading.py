@@ -82,7 +82,7 @@ def board_of(path: Path) -> contents.Board:
 JSON_READERS: dict[str, Callable[[Path], object]] = {
     "record": read_record,
     "verdicts": lambda path: read_verdicts([path]),
-    "equivalences": lambda path: equivalence._read.__wrapped__(path, 0),
+    "equivalences": equivalence.read_file,
     "figure": Picture.read,
     "list of a board": board_of,
 }

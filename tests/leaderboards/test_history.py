@@ -31,7 +31,8 @@ class Repository:
         for name in ("models", "tasks"):
             shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
         copied([RECORD], root / history.RECORDS)
-        for path in (VERDICTS, ROWS, ROOT / IN_CHECKOUT):
+        shutil.copytree(ROOT / IN_CHECKOUT, root / IN_CHECKOUT)
+        for path in (VERDICTS, ROWS):
             target = self.path(str(path.relative_to(ROOT)))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
