@@ -245,6 +245,12 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def clone_size(session: nox.Session) -> None:
+    """What a checkout, a shallow clone and a full clone take, beside what they may take."""
+    python(session, "-m", "tests.clone_size")
+
+
+@nox.session
 def leaderboard(session: nox.Session) -> None:
     """Serve the leaderboard of this machine's runs and the committed ones; Ctrl-C stops it."""
     python(session, "-m", "leaderboards.build", "local=true", "skip_refused=true")

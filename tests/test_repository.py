@@ -1,12 +1,18 @@
-"""Git holds source and finished records: no archive, no store, nothing above 8 MB."""
+"""Git holds source and finished records: no archive but segments of records, no store, nothing
+above 8 MB; and a checkout stays small."""
 
 from __future__ import annotations
 
+import lzma
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from bench.records.segments import SUFFIX, records_of, write_segments
+from bench.records.store import COMMITTED
+from core.errors import UserError
+from tests.clone_size import BLOCK, LARGEST_CHECKOUT
 from tests.conftest import ROOT
 
 LARGEST = 8 * 10**6  # bytes
@@ -32,6 +38,12 @@ def files_in_git() -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
+def is_segment(path: Path) -> bool:
+    """Whether a file has the place and the content of committed records: a whole segment."""
+    in_place = path.name.endswith(SUFFIX) and path.parent.parent.parent == COMMITTED
+    return in_place and bool(records_of(path))
+
+
 def what_it_is(path: Path) -> str | None:
     """The kind of archive that a file is, or how large it is; None for what may be committed."""
     if path.stat().st_size > LARGEST:
@@ -45,8 +57,33 @@ def what_it_is(path: Path) -> str | None:
 
 
 def test_nothing_in_git_is_an_archive_or_large() -> None:
-    told = {str(p.relative_to(ROOT)): kind for p in files_in_git() if (kind := what_it_is(p))}
+    told = {}
+    for path in files_in_git():
+        kind = what_it_is(path)
+        if kind is not None and not (kind == "xz" and is_segment(path)):
+            told[str(path.relative_to(ROOT))] = kind
     assert told == {}, "keep it out of git: a commit cannot be taken back"
+
+
+def test_a_checkout_is_small() -> None:
+    blocks = sum(-(-path.stat().st_size // BLOCK) for path in files_in_git())
+    assert BLOCK * blocks <= LARGEST_CHECKOUT, "pack the records: `python -m leaderboards.pack`"
+
+
+def test_only_whole_segments_among_the_committed_records_are_no_archives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "records" / "task" / "smoke"
+    (segment,) = write_segments(folder, {"run": b"{}"})
+    assert what_it_is(segment) == "xz"
+    assert not is_segment(segment)  # it lies elsewhere
+    monkeypatch.setattr("tests.test_repository.COMMITTED", tmp_path / "records")
+    assert is_segment(segment)
+    other = segment.with_name(f"0123456789abcdef{SUFFIX}")
+    other.write_bytes(lzma.compress(b"an archive of something else"))
+    with pytest.raises(UserError, match="its name is not that of its content"):
+        is_segment(other)
+    assert not is_segment(segment.rename(folder / "records.xz"))
 
 
 @pytest.mark.parametrize("start", ARCHIVES)
