@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +22,9 @@ from typing import Any
 from pydantic import AwareDatetime, RootModel
 
 from bench.records.provenance import SECONDS_FOR_GIT
-from bench.records.record_files import records_below
+from bench.records.record_files import packed_in, records_below
 from bench.records.schema import RunRecord, json_of
-from bench.records.segments import SUFFIX, all_lines
+from bench.records.segments import SUFFIX, all_lines, records_of
 from bench.records.store import COMMITTED
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import ROOT, write_atomically
@@ -36,6 +37,7 @@ COMPARED = ("run_id", "task", "model", "preset", "seed", "label", "config", "pro
 MANY = 500  # files that git is asked for at once
 FORMS = (".json", SUFFIX)  # of a file with one record, or with many
 XZ = b"\xfd7zXZ\x00"  # how a segment begins
+CLAIMED = re.compile(rb'"content_sha256": "([0-9a-f]{64})"')
 MARK = "commit:"  # before the hash, in what git is asked for
 HELP = """\
 usage: python -m reproduce repeats [update=true]
@@ -105,7 +107,9 @@ def repeats(root: Path) -> dict[str, str] | None:
     try:
         if _git(root, "rev-parse", "--is-shallow-repository") != b"false\n":
             return None
-        before = [*map(_told, _before(root, folder)), *map(_told, _in_segments(root / folder))]
+        current = _packed(root / folder)
+        before = [_told(content) for content in _before(root, folder, current)]
+        before += [_told(content) for content in _withdrawn(root / folder, current)]
     except (OSError, subprocess.SubprocessError):
         return None
     committed = [_told(json_of(path)) for path in records_below(root / folder)]
@@ -149,15 +153,33 @@ def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return True
 
 
-def _in_segments(folder: Path) -> Iterator[bytes]:
-    """The records of all segments, those too that were withdrawn or replaced."""
+def _withdrawn(folder: Path, current: Collection[str]) -> Iterator[bytes]:
+    """The records of segments that count no more.
+
+    Args:
+        current: content hashes of those that do.
+    """
     for segment in sorted(folder.rglob(f"*{SUFFIX}")):
-        yield from all_lines(segment.read_bytes())
+        for record in records_of(segment).values():
+            if record.content_sha256 not in current:
+                yield record.line()
 
 
-def _before(root: Path, folder: Path) -> Iterator[bytes]:
+def _packed(folder: Path) -> set[str]:
+    """The content hashes of the records of all segments that count."""
+    hashes = set()
+    for place in {segment.parent for segment in folder.rglob(f"*{SUFFIX}")}:
+        hashes.update(record.content_sha256 for record in packed_in(place).values())
+    return hashes
+
+
+def _before(root: Path, folder: Path, current: Collection[str]) -> Iterator[bytes]:
     """Every record that a commit, or what is not committed yet, removed or wrote anew: as it was
-    before that."""
+    before that.
+
+    Args:
+        current: content hashes of records that are there in another form, and are left out.
+    """
     names = ("--no-renames", "--diff-filter=DM", "--name-only", "-z")
     # All history: without the word, git leaves out what a merged branch removed.
     log = _git(root, "log", "--full-history", *names, f"--format={MARK}%H", "--", str(folder))
@@ -175,7 +197,12 @@ def _before(root: Path, folder: Path) -> Iterator[bytes]:
         for content in _contents(root, asked[start : start + MANY]):
             if (sha256 := hashlib.sha256(content).digest()) not in seen:
                 seen.add(sha256)
-                yield from all_lines(content) if content.startswith(XZ) else [content]
+                if content.startswith(XZ):
+                    yield from all_lines(content)
+                    continue
+                claimed = CLAIMED.search(content)
+                if claimed is None or claimed[1].decode() not in current:
+                    yield content
 
 
 def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:

@@ -14,6 +14,7 @@ from bench.records.schema import RunRecord, write_record
 from bench.records.store import COMMITTED
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import ROOT
+from leaderboards.checks import packing
 from reproduce.claims import frozen, repeats
 from reproduce.claims.frozen import begun_after, set_after, updated
 from tests.reproduce.claims.samples import record
@@ -109,6 +110,28 @@ def test_a_run_is_repeated_in_its_own_file_beside_it_and_behind_a_merge(checkout
     _git(checkout, "commit", "-qm", "the same by another way")
     _git(checkout, "merge", "-q", "-s", "ours", "side")
     assert repeats.repeats(checkout) == {merged.run_id: OLD}
+
+
+def test_a_run_in_a_segment_is_known_when_it_is_withdrawn_replaced_or_gone(checkout: Path) -> None:
+    _committed(checkout, *(made(seed, OLD, "a") for seed in range(4)))
+    place = checkout / COMMITTED.relative_to(ROOT)
+    packing.pack(place)
+    assert repeats.repeats(checkout) == {}  # the files that git knew are what was packed
+    _git(checkout, "add", "-A")
+    _git(checkout, "commit", "-qm", "packed")
+    assert repeats.repeats(checkout) == {}
+    withdrawn, replaced = made(0, OLD, "a"), made(1, NEW, "a")
+    packing.withdraw([withdrawn.run_id], place)
+    again = made(0, NEW, "b")
+    for one in (again, replaced):
+        write_record(one, place / "regbench")
+    packing.pack(place)
+    assert repeats.repeats(checkout) == {again.run_id: OLD, replaced.run_id: OLD}
+    for segment in place.rglob("*.jsonl.xz"):
+        segment.unlink()
+    third = made(2, NEW, "c")
+    _committed(checkout, third)
+    assert repeats.repeats(checkout) == {third.run_id: OLD}
 
 
 def test_where_git_does_not_know_what_was_there_nothing_is_compared(
