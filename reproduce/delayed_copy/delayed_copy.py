@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import EACH_ITS_OWN, Control
+from reproduce.claims.controls import Control
 from reproduce.claims.grammar import (
     Measured,
     Number,
@@ -140,7 +140,6 @@ def claims_of(task: str, what: str) -> tuple[Claim, Claim]:
             f"Mamba copies {what} from far back",
             f"Mamba copies {what} that stand a fixed number of positions back.",
             asked(copies(mamba)),
-            control=Control(f"{label(MOSAIC)} in its place", asked(copies(row(task, MOSAIC)))),
         ),
         Claim(
             f"a Memory Mosaic has not learned to copy {what} from far back by then",
@@ -174,5 +173,4 @@ EXPERIMENT = Experiment(
     layout={"width": 12},
     variant=("tasks.delay", "training.steps"),
     varied=("tasks.delay", "training.steps", "training.validate_every"),
-    control=EACH_ITS_OWN,
 )
