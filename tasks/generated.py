@@ -106,6 +106,8 @@ class GeneratedTask(Task):
             cls.headline = _USUAL[cls.outputs is not None]
 
     def __init__(self, evaluation_sequences: int = 256, data_seed: int = 0) -> None:
+        if data_seed < 0:
+            raise ValueError(f"data_seed={data_seed} is too small: give at least 0")
         self.evaluation_sequences, self.data_seed = evaluation_sequences, data_seed
 
     def draw(self, generator: np.random.Generator, count: int) -> tuple[Array, ...]:
