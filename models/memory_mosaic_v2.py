@@ -97,12 +97,12 @@ class Block(nn.Module):
 
     def prefill(self, hidden: Tensor, delay: int) -> tuple[Tensor, BlockState]:
         """Hidden vectors (batch, time, width) -> (batch, time, width), and the last state."""
-        found: list[tuple[Tensor, MemoryState]] = []
+        results: list[tuple[Tensor, MemoryState]] = []
         if self.contextual:
             normed = self.contextual_norm(hidden)
-            found = [memory(normed, delay) for memory in self.memories()]
-            hidden = hidden + self._write_out([join_heads(read) for read, _ in found])
-        contextual = tuple(state for _, state in found)
+            results = [memory(normed, delay) for memory in self.memories()]
+            hidden = hidden + self._write_out([join_heads(read) for read, _ in results])
+        contextual = tuple(state for _, state in results)
         if self.persistent is None:
             return hidden, BlockState(contextual, ())
         read, persistent = self.persistent.prefill(self.persistent_norm(hidden))
@@ -112,34 +112,34 @@ class Block(nn.Module):
         self, hidden: Tensor, state: BlockState | None, delay: int
     ) -> tuple[Tensor, BlockState]:
         """One position: hidden vectors (batch, width) -> (batch, width), and the next state."""
-        found: list[tuple[Tensor, MemoryState]] = []
+        results: list[tuple[Tensor, MemoryState]] = []
         if self.contextual:
             normed = self.contextual_norm(hidden)
             before = state.contextual if state else [None] * len(self.contextual)
-            found = [
-                memory.step(normed, one, delay)
-                for memory, one in zip(self.memories(), before, strict=True)
+            results = [
+                memory.step(normed, memory_state, delay)
+                for memory, memory_state in zip(self.memories(), before, strict=True)
             ]
-            hidden = hidden + self._write_out([read.flatten(1) for read, _ in found])
-        contextual = tuple(one for _, one in found)
+            hidden = hidden + self._write_out([read.flatten(1) for read, _ in results])
+        contextual = tuple(memory_state for _, memory_state in results)
         if self.persistent is None:
             return hidden, BlockState(contextual, ())
-        kept = cast(Tensor, state.persistent) if state else None
+        persistent_state = cast(Tensor, state.persistent) if state else None
         read, persistent = cast(PersistentMemory, self.persistent).step(
-            self.persistent_norm(hidden), kept
+            self.persistent_norm(hidden), persistent_state
         )
         return hidden + self.dropout(read), BlockState(contextual, persistent)
 
     def attention_of_last(self, hidden: Tensor, delay: int) -> Tensor:
         """(batch, heads of all memories, time)"""
         normed = self.contextual_norm(hidden)
-        found = [memory.attention_of_last(normed, delay) for memory in self.memories()]
-        return torch.cat(found, 1)
+        attention = [memory.attention_of_last(normed, delay) for memory in self.memories()]
+        return torch.cat(attention, 1)
 
     def vectors_after(self, positions: int) -> int:
         """Vectors of the whole width that one sequence keeps."""
-        kept = sum(memory.vectors_after(positions) for memory in self.memories())
-        return kept + isinstance(self.persistent, PersistentMemory)
+        vectors = sum(memory.vectors_after(positions) for memory in self.memories())
+        return vectors + isinstance(self.persistent, PersistentMemory)
 
     def memories(self) -> list[ContextualMemory]:
         """The contextual memories: long-term, short-term."""
@@ -220,8 +220,8 @@ class MemoryMosaicV2(nn.Module):
                 contextual.append(LongTermMemory(choices))
             if short_term:
                 contextual.append(ShortTermMemory(choices, window))
-            kept = _persistent(persistent, persistent_width, choices, len(contextual))
-            blocks.append(Block(contextual, kept, width, dropout))
+            persistent_memory = _persistent(persistent, persistent_width, choices, len(contextual))
+            blocks.append(Block(contextual, persistent_memory, width, dropout))
             _initialise(blocks[-1], width, layer)
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
@@ -333,8 +333,10 @@ def _initialise(block: Block, width: int, layer: int) -> None:
         elif parameter.dim() == 2:
             # The paper gives the network's output map its own fan-in. The map of the contextual
             # memories has 2 width inputs and is drawn as if it had width.
-            own = name == "persistent.output.weight" and isinstance(block.persistent, GatedNetwork)
-            fan_in = parameter.shape[1] if own else width
+            full_fan_in = name == "persistent.output.weight" and isinstance(
+                block.persistent, GatedNetwork
+            )
+            fan_in = parameter.shape[1] if full_fan_in else width
             _truncated_normal(parameter, 1 / math.sqrt(2 * fan_in * (layer + 1)))
 
 

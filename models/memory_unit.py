@@ -200,10 +200,10 @@ class MemoryUnit(nn.Module):
             query = self._split(self.key_extractor(sample))
             # (batch, heads, contexts, pairs), then of generated samples
             observed = self.beta * query @ keys.mT
-            own = self.beta * (own_keys @ query[..., None])[..., 0]
+            generated = self.beta * (own_keys @ query[..., None])[..., 0]
             # A finite mask, cleared after the softmax: a context of one sample has no pair at all.
             logits = torch.cat(
-                [observed.masked_fill(closed, torch.finfo(keys.dtype).min), own], dim=-1
+                [observed.masked_fill(closed, torch.finfo(keys.dtype).min), generated], dim=-1
             )
             attention = logits.softmax(dim=-1)
             read = attention[..., :pairs].masked_fill(closed, 0) @ values

@@ -180,11 +180,11 @@ class GeneratedTask(Task):
         return self._batch(size, TRAIN, seed, step)
 
     def _split(self, split: Split) -> Batch:
-        made: dict[str, Batch] = self.__dict__.setdefault("_splits", {})
-        if split not in made:
+        splits: dict[str, Batch] = self.__dict__.setdefault("_splits", {})
+        if split not in splits:
             stream = VALIDATION if split == "validation" else TEST
-            made[split] = self._batch(self.evaluation_sequences, stream, 0, 0)
-        return made[split]
+            splits[split] = self._batch(self.evaluation_sequences, stream, 0, 0)
+        return splits[split]
 
     def _batch(self, count: int, stream: int, seed: int, step: int) -> Batch:
         # Counters of one key are far apart, so that no two batches share a number.
@@ -196,16 +196,16 @@ class GeneratedTask(Task):
         self._check_batch(batch, count)
         if not mask:
             return batch
-        asked = torch.from_numpy(np.array(mask[0]))
-        if asked.dtype != torch.bool or asked.shape != batch.inputs.shape[:2]:
+        target_mask = torch.from_numpy(np.array(mask[0]))
+        if target_mask.dtype != torch.bool or target_mask.shape != batch.inputs.shape[:2]:
             raise ValueError(
-                f"draw of {type(self).__name__} gave a mask of shape {tuple(asked.shape)} and type "
-                f"{asked.dtype}: give bool (count, time)"
+                f"draw of {type(self).__name__} gave a mask of shape {tuple(target_mask.shape)} "
+                f"and type {target_mask.dtype}: give bool (count, time)"
             )
         if batch.targets.is_floating_point():
-            return _masked(Batch(batch.inputs, batch.targets, batch.tokens, {MASK: asked}))
+            return _masked(Batch(batch.inputs, batch.targets, batch.tokens, {MASK: target_mask}))
         # Tokens and classes have a number for "not asked"; real targets need the mask itself.
-        batch.targets[~asked] = IGNORED
+        batch.targets[~target_mask] = IGNORED
         return batch
 
     def _tensors(self, inputs: Array, targets: Array) -> Batch:
@@ -231,11 +231,11 @@ class GeneratedTask(Task):
             else (count, time, self.channels),
             "targets": (count, time) if whole is not None else (count, time, self.outputs),
         }
-        for what, wanted in shapes.items():
-            got = tuple(getattr(batch, what).shape)
+        for part, wanted in shapes.items():
+            got = tuple(getattr(batch, part).shape)
             if got != wanted or not 1 <= time <= self.length:
                 raise ValueError(
-                    f"{name} gave {what} of shape {got}: give {wanted}, with 1 to {self.length} "
+                    f"{name} gave {part} of shape {got}: give {wanted}, with 1 to {self.length} "
                     "positions"
                 )
         tokens = [batch.inputs] if self.vocabulary is not None else []
@@ -247,20 +247,20 @@ class GeneratedTask(Task):
             if values is batch.inputs:
                 wrong |= values == IGNORED
             if wrong.any():
-                found = int(values[wrong][0])
-                raise ValueError(f"{name} gave {found}, and there are 0 to {size - 1}")
+                value = int(values[wrong][0])
+                raise ValueError(f"{name} gave {value}, and there are 0 to {size - 1}")
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy, or the mean square, over what is asked for; 0 where nothing is."""
-        asked = _asked(batch)
+        target_mask = _asked(batch)
         if not batch.targets.is_floating_point():
             flat, targets = outputs.flatten(0, 1).float(), batch.targets.flatten()
             # A sum over a count, not the mean of cross-entropy, which is NaN where nothing is
             # asked.
             total = functional.cross_entropy(flat, targets, ignore_index=IGNORED, reduction="sum")
-            return total / asked.sum().clamp(min=1)
+            return total / target_mask.sum().clamp(min=1)
         squares = ((outputs.float() - batch.targets) ** 2).mean(-1)
-        return torch.where(asked, squares, 0).sum() / asked.sum().clamp(min=1)
+        return torch.where(target_mask, squares, 0).sum() / target_mask.sum().clamp(min=1)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
         """The loss, and the mean of each of :meth:`metrics` over sequences."""
@@ -275,15 +275,15 @@ class GeneratedTask(Task):
             # parts.
             loss += float(self.loss(answers, part)) * part.asked if part.asked else 0.0
             total += part.asked
-            asked = _asked(part)
-            for name, of_each in self.metrics(answers, part.targets, asked).items():
+            target_mask = _asked(part)
+            for name, of_each in self.metrics(answers, part.targets, target_mask).items():
                 if of_each.shape != answers.shape[:1]:
                     raise ValueError(
                         f"metrics of {type(self).__name__} gave {name} of shape "
                         f"{tuple(of_each.shape)}: give one number for each sequence, (batch,)"
                     )
-                values.setdefault(name, []).extend(of_each[asked.any(1)].double().tolist())
-        means = {name: sum(own) / len(own) for name, own in values.items() if own}
+                values.setdefault(name, []).extend(of_each[target_mask.any(1)].double().tolist())
+        means = {name: sum(numbers) / len(numbers) for name, numbers in values.items() if numbers}
         return Evaluation({"loss": loss / max(total, 1), **means}, values)
 
     def predictors(self) -> Mapping[str, Callable[[Batch], Array]]:
@@ -295,8 +295,8 @@ class GeneratedTask(Task):
         """What a predictor knows that sees no inputs, "most_frequent" or "mean", by targets of the
         training; and :meth:`predictors`."""
         usual = "most_frequent" if self.outputs is None else "mean"
-        every = {usual: self._usual_answer, **self.predictors()}
-        return {label: partial(self._of_predictor, answer) for label, answer in every.items()}
+        predictors = {usual: self._usual_answer, **self.predictors()}
+        return {label: partial(self._of_predictor, answer) for label, answer in predictors.items()}
 
     def _of_predictor(self, answer: Callable[[Batch], Array], split: Split) -> Evaluation:
         parts = self._split(split).split(SEQUENCES_AT_ONCE)
@@ -326,8 +326,8 @@ def _asked(batch: Batch) -> Tensor:
     """Where a batch asks for something, bool (batch, time)."""
     if not batch.targets.is_floating_point():
         return batch.targets != IGNORED
-    every = torch.ones(batch.targets.shape[:2], dtype=torch.bool, device=batch.targets.device)
-    return batch.extras.get(MASK, every)
+    everywhere = torch.ones(batch.targets.shape[:2], dtype=torch.bool, device=batch.targets.device)
+    return batch.extras.get(MASK, everywhere)
 
 
 def _hash(batches: list[Batch]) -> str:

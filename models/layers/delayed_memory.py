@@ -115,8 +115,8 @@ class LeakyKeys(nn.Module):
             # (heads, time, 1): what is left of the state's average, λ at the first position after
             # it.
             ages = torch.arange(1, projected.shape[2] + 1, device=decay.device, dtype=decay.dtype)
-            kept = torch.exp(-decay[:, None] * ages).unsqueeze(-1)
-            averages = averages + kept * state.average.unsqueeze(2)
+            remaining = torch.exp(-decay[:, None] * ages).unsqueeze(-1)
+            averages = averages + remaining * state.average.unsqueeze(2)
         last = averages[:, :, -1]
         return averages, KeyState(last, torch.zeros_like(last[..., :1]))
 

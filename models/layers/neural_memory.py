@@ -183,14 +183,14 @@ def scan_memory(
         part = writes.between(start, end)
         gradients = _steps(_weights(layers), part, rule)
         if queries is not None:
-            asked = queries[..., start:end, :]
+            chunk_queries = queries[..., start:end, :]
             rows = share.within[..., 1:, :] if read_own else share.within[..., :-1, :]
-            readings.append(_read_within(layers, gradients, rows, asked, rule))
+            readings.append(_read_within(layers, gradients, rows, chunk_queries, rule))
         if end <= whole:
             # Weights change at the end of a chunk only: all gradients in it are of its start.
             layers = _bounded(_end_of_chunk(layers, gradients, share.at_end), rule)
-    found = torch.cat(readings, -2)[..., before:, :] if readings else None
-    return found, MemoryState(
+    outputs = torch.cat(readings, -2)[..., before:, :] if readings else None
+    return outputs, MemoryState(
         _weights(layers), _momentum(layers), writes.between(whole, writes.time)
     )
 
@@ -205,18 +205,18 @@ def recur_memory(
     start_momentum = momentum = state.momentum
     readings = []
     for position in range(writes.time):
-        own = writes.between(position, position + 1)
-        eta, keep = own.momenta.unsqueeze(-1), 1 - own.forgetting.unsqueeze(-1)
+        write = writes.between(position, position + 1)
+        eta, keep = write.momenta.unsqueeze(-1), 1 - write.forgetting.unsqueeze(-1)
         previous = weights
         # −θ u = errors ⊗ inputs, as ``_steps`` gives it, once more as a matrix.
         momentum = tuple(
             eta * layer + errors.mT @ inputs
-            for layer, (inputs, errors) in zip(momentum, _steps(start, own, rule), strict=True)
+            for layer, (inputs, errors) in zip(momentum, _steps(start, write, rule), strict=True)
         )
         weights = tuple(keep * m + s for m, s in zip(weights, momentum, strict=True))
         if position >= before:
-            asked = queries[..., position - before : position - before + 1, :]
-            readings.append(read_memory(weights if read_own else previous, asked, rule.activation))
+            query = queries[..., position - before : position - before + 1, :]
+            readings.append(read_memory(weights if read_own else previous, query, rule.activation))
         if (position + 1) % rule.chunk == 0:
             ended = MemoryState(weights, momentum, writes.between(0, 0))
             layers = _bounded(_stacked(ended), rule)
@@ -351,7 +351,9 @@ def _read_within(
         return apply
 
     each = zip(layers, gradients, strict=True)
-    return forward(queries, [layer_at(layer, *own) for layer, own in each], rule.activation)
+    return forward(
+        queries, [layer_at(layer, *gradient) for layer, gradient in each], rule.activation
+    )
 
 
 def _end_of_chunk(
@@ -362,8 +364,8 @@ def _end_of_chunk(
     following = []
     for layer, (inputs, errors) in zip(layers, gradients, strict=True):
         # The shares of M_0 and S_0 in M_n and S_n: a 2 × 2 matrix times both, flattened.
-        kept = (of_start @ layer.flatten(-2)).unflatten(-1, layer.shape[-2:])
+        from_start = (of_start @ layer.flatten(-2)).unflatten(-1, layer.shape[-2:])
         # One product for M and S: their rows side by side.
         shared = (of_steps * errors.unsqueeze(-3)).transpose(-1, -2).flatten(-3, -2)
-        following.append(kept + (shared @ inputs).unflatten(-2, (2, -1)))
+        following.append(from_start + (shared @ inputs).unflatten(-2, (2, -1)))
     return tuple(following)

@@ -93,16 +93,16 @@ class LearnedMemory(nn.Module):
             keys, queries = unit(keys), unit(queries)
             writes = Writes(keys, values.to(keys.dtype), steps, momenta, forgetting)
             memory = state.memory if state else start_of(self._start(keys), writes)
-            found, memory = scan_memory(memory, writes, queries, self.rule)
-        assert found is not None
-        return join_heads(found).to(x.dtype), LearnedState(past, memory)
+            outputs, memory = scan_memory(memory, writes, queries, self.rule)
+        assert outputs is not None
+        return join_heads(outputs).to(x.dtype), LearnedState(past, memory)
 
     def numbers_after(self, positions: int) -> int:
         """Most numbers in the state of one sequence after so many positions, or fewer."""
-        kept = 2 * sum(layer.numel() for layer in self.start)
+        learned = 2 * sum(layer.numel() for layer in self.start)
         pending = min(positions, self.rule.chunk - 1)
         width = self.inputs.projection.in_features
-        return self.inputs.state_size + kept + pending * (2 * width + 3 * self.heads)
+        return self.inputs.state_size + learned + pending * (2 * width + 3 * self.heads)
 
     def weights_at(self, state: LearnedState | None, like: Tensor) -> Weights:
         """Weights at the last end of a chunk, for the batch of ``like`` (batch, ...)."""

@@ -129,8 +129,8 @@ class DeltaRule(RecurrentMixer):
         # 200 steps.
         writes = Writes(unit(keys), values, self._log_decays(hidden), strengths)
         queries = unit(queries) * self.key_width**-0.5
-        found, memory = linear_recurrence(queries, writes, state.memory if state else None)
-        mixed = self.norm(found).flatten(2)
+        outputs, memory = linear_recurrence(queries, writes, state.memory if state else None)
+        mixed = self.norm(outputs).flatten(2)
         if self.gate is not None:
             # The gate comes after the norm here; Mamba-2 has them the other way round.
             mixed = mixed * functional.silu(self.gate(hidden))

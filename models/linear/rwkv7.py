@@ -192,9 +192,9 @@ class TimeMixing(RecurrentMixer):
         )
         # a = −κ reads the memory before its decay, b = κ ⊙ a writes what is taken away.
         writes = Writes(keys, values, log_decays, rank_one=(-removed, removed * rates))
-        found, memory = linear_recurrence(read, writes, state.memory if state else None)
+        outputs, memory = linear_recurrence(read, writes, state.memory if state else None)
         # GroupNorm wants (positions, channels); its groups are the heads.
-        normed = self.norm(found.flatten(0, 1).flatten(1)).view_as(hidden)
+        normed = self.norm(outputs.flatten(0, 1).flatten(1)).view_as(hidden)
         # What this position wrote itself, weighted by r_k and not by the memory.
         bonus = (read * keys * self.bonus).sum(-1, keepdim=True) * values
         mixed = (normed + bonus.flatten(2)) * self.low["g"](seen["g"], torch.sigmoid)
@@ -278,16 +278,16 @@ class RWKV7(RecurrentModel):
         after: list[Any] = []
         for index, block in enumerate(self.blocks):
             assert isinstance(block, Block)
-            own = state[index] if state else None
+            block_state = state[index] if state else None
             entering = block.mixer_norm(hidden)
             following: Any
             if isinstance(block.mixer, TimeMixing):
                 mixed, following, first_values = block.mixer.advance_with(
-                    entering, own, first_values
+                    entering, block_state, first_values
                 )
             else:
                 assert isinstance(block.mixer, ChannelMixing)
-                mixed, following = block.mixer.advance(entering, own)
+                mixed, following = block.mixer.advance(entering, block_state)
             hidden = self.finish(block, hidden, mixed)
             after.append(following)
         return hidden, after

@@ -82,8 +82,8 @@ class NeuralMemory(Memory):
             return 0
         weights, momentum, pending = self._state
         # Without momentum S is the last step alone, which no later write needs.
-        kept = weights + (momentum if self.momentum else ())
-        return bytes_of(*kept, pending.keys, pending.values)  # rates are settings, not state
+        tensors = weights + (momentum if self.momentum else ())
+        return bytes_of(*tensors, pending.keys, pending.values)  # rates are settings, not state
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
         keys, values = wide(keys), wide(values)

@@ -93,8 +93,8 @@ def matrix_lstm(
         writes = Writes(keys, weights * counted, log_forgets + (before - scales))
         read, memory = linear_recurrence(queries, writes, None if state is None else state.memory)
         total, count = read[..., :-1], read[..., -1:]
-        one = (-scales).exp().clamp(min=torch.finfo(count.dtype).tiny).unsqueeze(-1)
-        outputs = total / torch.maximum(count.abs(), one)
+        floor = (-scales).exp().clamp(min=torch.finfo(count.dtype).tiny).unsqueeze(-1)
+        outputs = total / torch.maximum(count.abs(), floor)
     return outputs.to(dtype), MatrixMemory(memory, scales[:, -1])
 
 
@@ -242,9 +242,9 @@ class ScalarLSTMMixer(RecurrentMixer):
             log_forget = functional.logsigmoid(forget)
             # c / n does not depend on m, so that no gradient goes through it.
             largest = torch.maximum(log_forget.detach() + scale, log_input.detach())
-            kept, entering = (log_forget + scale - largest).exp(), (log_input - largest).exp()
-            cell = kept * cell + entering * torch.tanh(candidate)
-            count = kept * count + entering
+            retained, entering = (log_forget + scale - largest).exp(), (log_input - largest).exp()
+            cell = retained * cell + entering * torch.tanh(candidate)
+            count = retained * count + entering
             output, scale = torch.sigmoid(gate) * cell / count, largest
             outputs.append(output)
         return torch.stack(outputs, 1), ScalarState(past, output, cell, count, scale)

@@ -219,8 +219,8 @@ class Untrained:
         return {name: read(words.split()) for name, words in self.keys.items()}
 
     def _changes(self, task: str, model: str, usual: Mapping[str, Any] = STEP) -> Mapping[str, Any]:
-        own = self._changes_by_name
-        return own.get(task, own.get(model, usual))
+        changes = self._changes_by_name
+        return changes.get(task, changes.get(model, usual))
 
     def twins_of(
         self, runs: Iterable[Configuration], sweeps: Iterable[Plan]

@@ -160,7 +160,7 @@ class Capacity(Measurement):
 
             keys, values = (x.to(device) for x in self.draw(width, split, seed))
             store = _Store(build, seed, keys, values, self.classes, threshold)
-            found = largest(
+            brackets = largest(
                 store.recall,
                 self.trials,
                 threshold,
@@ -168,7 +168,7 @@ class Capacity(Measurement):
                 most=self.most(width),
                 report=tried,
             )
-            self._collect(evaluation, width, threshold, found, store)
+            self._collect(evaluation, width, threshold, brackets, store)
         report("measured", total, total)
         evaluation.metrics["associations"] = evaluation.metrics[
             f"associations/{self.thresholds[0]:g}/{self.headline_width}"

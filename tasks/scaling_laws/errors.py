@@ -37,9 +37,9 @@ class Batch:
         self.draws, self.trials, self.group = draws, trials, group
         self.weights, self.inputs, self.outputs = weights, inputs, outputs
         self.width = max(weights)
-        some = weights[self.width]
-        self.samples, self.tokens = some.shape[1:]
-        self.dtype, self.device = some.dtype, some.device
+        widest = weights[self.width]
+        self.samples, self.tokens = widest.shape[1:]
+        self.dtype, self.device = widest.dtype, widest.device
         self.at_once = tokens_at_once(len(trials), self.width, self.samples * draws.classes)
         self._drawn: tuple[slice, Tensor] | None = None
 

@@ -69,22 +69,22 @@ def first_sentence(text: str) -> str:
     """
     text = text.strip()
     ends = _end(text, 0)
-    said, follows = text[:ends], text[ends:].lstrip()
-    if follows.startswith(_QUOTES) and not any(mark in said for mark in _QUOTES):
+    sentence, follows = text[:ends], text[ends:].lstrip()
+    if follows.startswith(_QUOTES) and not any(mark in sentence for mark in _QUOTES):
         ends = _end(text, len(text) - len(follows))
     return text[:ends].rstrip()
 
 
 def _end(text: str, start: int) -> int:
     word = _WORD.search(text, start)  # a mark before it completes the prompt's own sentence
-    found = _END.search(text, word.start() if word else start)
-    return found.end() if found else len(text)
+    match = _END.search(text, word.start() if word else start)
+    return match.end() if match else len(text)
 
 
 def shares(passed: Sequence[float], prompts: Sequence[Prompt]) -> dict[str, float]:
     """``sensible``, the mean over all prompts, and ``sensible_GROUP`` of each group."""
-    found = {"sensible": sum(passed) / len(passed)}
+    metrics = {"sensible": sum(passed) / len(passed)}
     for group in GROUPS:
         of = [p for p, prompt in zip(passed, prompts, strict=True) if prompt.group == group]
-        found[f"sensible_{group}"] = sum(of) / len(of)
-    return found
+        metrics[f"sensible_{group}"] = sum(of) / len(of)
+    return metrics

@@ -77,11 +77,13 @@ class StoryPrompts(BabiStories):
             ValueError: a prompt has no place in a training window.
         """
         if split == "validation":
-            found = super().evaluate(model, split, device)
+            evaluation = super().evaluate(model, split, device)
             # Nothing is chosen by the prompts, so that they are not continued here.
-            return Evaluation({**found.metrics, self.headline.name: 0.0}, found.per_sequence)
+            return Evaluation(
+                {**evaluation.metrics, self.headline.name: 0.0}, evaluation.per_sequence
+            )
         continuations = [self._continue(model, prompt) for prompt in self.prompts]
-        passed = [float(found["sensible"]) for found in continuations]
+        passed = [float(continuation["sensible"]) for continuation in continuations]
         metrics = {"loss": self.validation_loss(model, device), **shares(passed, self.prompts)}
         arrays = {"corpus": self.corpus_facts(), "continuations": continuations}
         return Evaluation(metrics, {"sensible": passed}, arrays=arrays)

@@ -106,11 +106,11 @@ def count_more(state: Tensor | None, like: Tensor) -> tuple[int, Tensor]:
 
 def linear(inputs: int, outputs: int, *, bias: bool = False) -> nn.Linear:
     """A linear map that starts as the wrapper's do: N(0, 0.02²), bias 0."""
-    made = nn.Linear(inputs, outputs, bias=bias)
-    nn.init.normal_(made.weight, std=STANDARD_DEVIATION)
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.normal_(layer.weight, std=STANDARD_DEVIATION)
     if bias:
-        nn.init.zeros_(made.bias)
-    return made
+        nn.init.zeros_(layer.bias)
+    return layer
 
 
 def unit(x: Tensor) -> Tensor:

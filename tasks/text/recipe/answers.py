@@ -86,8 +86,8 @@ class Answers:
     def read(self, index: int) -> Answer:
         """The answer of an index that is in here."""
         self._file.seek(self._offsets[index])
-        found = self._parse(self._line())
-        return Answer(found["text"], found["model"], found["finish"])
+        entry = self._parse(self._line())
+        return Answer(entry["text"], entry["model"], entry["finish"])
 
     def _line(self) -> bytes:
         # The file itself is unbuffered; lines are a few hundred to a few thousand bytes.
@@ -107,17 +107,17 @@ class Answers:
                 if not line.endswith(b"\n"):
                     self._file.truncate(offset)
                     break
-                found = self._parse(line, number)
+                entry = self._parse(line, number)
                 # Of two answers to one index the first: what was judged once stays.
-                self._offsets.setdefault(found["index"], offset)
+                self._offsets.setdefault(entry["index"], offset)
                 offset += len(line)
         return offset
 
     def _parse(self, line: bytes, number: int | None = None) -> dict[str, Any]:
         try:
-            found = json.loads(line)
-            if isinstance(found["index"], int) and isinstance(found["text"], str):
-                return found
+            entry = json.loads(line)
+            if isinstance(entry["index"], int) and isinstance(entry["text"], str):
+                return entry
         except (ValueError, KeyError, TypeError):
             pass
         place = f"line {number} of {self._path}" if number else str(self._path)

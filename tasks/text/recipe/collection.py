@@ -100,9 +100,9 @@ class Judging:
         while self.kept < stories and self.next in self._answers:
             answer = self._answers.read(self.next)
             # The other writers put the opening there themselves, or never read the prompt.
-            asked = self._job.writer == "endpoint"
+            by_endpoint = self._job.writer == "endpoint"
             opening = draw_prompt(self._job.lists, self._job.seed, self.next).opening
-            story, verdict = self._judge.verdict(answer.text, opening if asked else None)
+            story, verdict = self._judge.verdict(answer.text, opening if by_endpoint else None)
             self.kept += verdict == KEPT
             self.dropped_in_a_row = 0 if verdict == KEPT else self.dropped_in_a_row + 1
             self.next += 1
@@ -168,16 +168,16 @@ def _check_same(job: Job) -> None:
     if not path.exists():
         raise RecipeError(f"{job.folder} holds answers without their job.json; name another out=")
     try:
-        known = json.loads(path.read_bytes())
-        differing = [key for key in facts if known[key] != facts[key]]
+        saved = json.loads(path.read_bytes())
+        differing = [key for key in facts if saved[key] != facts[key]]
     except (ValueError, KeyError, TypeError):
         raise RecipeError(f"{path} was damaged; name another out=") from None
     if differing:
         key = differing[0]
-        found = f"{key}={known[key]}, not {facts[key]}"
+        difference = f"{key}={saved[key]}, not {facts[key]}"
         raise RecipeError(
             f"{job.folder} holds a collection of "
-            f"{'other word lists' if key == 'lists_sha256' else found}; "
+            f"{'other word lists' if key == 'lists_sha256' else difference}; "
             "name another out=, or give the same settings"
         )
 

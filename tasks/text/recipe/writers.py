@@ -184,10 +184,10 @@ class EndpointWriter:
         return f"tried {self._retries + 1} times" if self._retries else "tried once"
 
     def _without_key(self, text: str) -> str:
-        shown = text.replace(self._key, "[key]") if self._key else text
+        masked = text.replace(self._key, "[key]") if self._key else text
         # Some services repeat a key with stars in the middle.
-        shown = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(shown.split()))
-        return shown if len(shown) <= 160 else shown[:160] + "…"
+        masked = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(masked.split()))
+        return masked if len(masked) <= 160 else masked[:160] + "…"
 
 
 def _addresses(address: str) -> tuple[str, str]:
