@@ -123,8 +123,8 @@ def test_no_digits_are_lost_however_gates_differ(alpha: float, mu: float) -> Non
     single = {name: x.float() for name, x in drawn.items()}
     outputs, *_ = in_chunks(**single)
     expected, *_ = naive(**{name: x.double() for name, x in single.items()})
-    # A weight is the exponential of a difference of sums of logarithms. The largest sum is that of a
-    # chunk: so many times is their rounding larger in the weight.
+    # A weight is the exponential of a difference of sums of logarithms. The largest sum is that of
+    # a chunk: so many times is their rounding larger in the weight.
     condition = max(1.0, CHUNK * abs(math.log(alpha * mu)))
     accuracy = rounding(1.0, torch.float32, condition=condition)
     assert_accurate({"o": outputs.double()}, {"o": expected}, accuracy)
