@@ -28,15 +28,15 @@ from torch.nn import functional
 from models.layers.contextual_memory import unit
 from models.layers.heads import head_width, join_heads, split_heads
 from models.layers.memory_network import Activation, Weights, read_memory
-from models.layers.neural_memory import Rule
+from models.layers.neural_memory import UpdateRule
 from models.layers.residual import BYTES_PER_NUMBER, Mixer, ResidualModel
 from models.layers.short_convolution import ConvolvedProjection
 from models.layers.titans import (
-    Attention,
     AttentionState,
     LearnedMemory,
     LearnedState,
     Sizes,
+    TitansAttention,
     attend,
 )
 from models.specification import SequenceSpecification
@@ -133,7 +133,7 @@ class MemoryAsGate(TitansMixer):
 
     def __init__(self, sizes: Sizes, persistent: int) -> None:
         super().__init__(sizes, persistent)
-        self.attention = Attention(sizes)
+        self.attention = TitansAttention(sizes)
         self.attention_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
 
     def advance(self, x: Tensor, state: BothState | None) -> tuple[Tensor, BothState]:
@@ -159,7 +159,7 @@ class MemoryAsLayer(TitansMixer):
 
     def __init__(self, sizes: Sizes, persistent: int) -> None:
         super().__init__(sizes, persistent)
-        self.attention = Attention(sizes)
+        self.attention = TitansAttention(sizes)
         self.attention_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
 
     def advance(self, x: Tensor, state: BothState | None) -> tuple[Tensor, BothState]:
@@ -202,7 +202,7 @@ class MemoryAsContext(TitansMixer):
 
     def __init__(self, sizes: Sizes, persistent: int) -> None:
         super().__init__(sizes, persistent)
-        self.attention = Attention(sizes)
+        self.attention = TitansAttention(sizes)
         self.attention_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
         self.context = ConvolvedProjection(sizes.width, sizes.width, sizes.taps)
         self.context_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
@@ -330,7 +330,7 @@ class Titans(ResidualModel):
         head_width(width, heads)
         if variant not in VARIANTS:
             raise ValueError(f"variant={variant!r} is unknown; choose {', '.join(VARIANTS)}")
-        rule = Rule(chunk, activation, largest_surprise, largest_gradient).checked()
+        rule = UpdateRule(chunk, activation, largest_surprise, largest_gradient).checked()
         if segment < 1 or persistent < 0 or expansion < 1:
             raise ValueError(
                 f"segment={segment} and expansion={expansion} are at least 1, and "

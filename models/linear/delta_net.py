@@ -42,7 +42,7 @@ class DeltaState(NamedTuple):
     memory: Tensor
 
 
-class DeltaRule(RecurrentMixer):
+class DeltaRuleMixer(RecurrentMixer):
     """S' = α_t S_{t−1},  S_t = S' + β_t k_t ⊗ (v_t − S'ᵀ k_t),  y_t = W_o norm(S_tᵀ q_t).
 
     q, k and v are SiLU of a short convolution of linear maps, q and k then of length 1 and q scaled
@@ -199,7 +199,7 @@ class DeltaNet(ResidualModel):
     ) -> None:
         head_width(width, heads)
         mixers = [
-            DeltaRule(
+            DeltaRuleMixer(
                 width,
                 heads,
                 decay=decay,

@@ -20,7 +20,7 @@ from models.layers.recurrence.mixer import (
     linear,
 )
 from models.layers.recurrence.writes import Writes
-from models.layers.residual import STANDARD_DEVIATION, Block
+from models.layers.residual import STANDARD_DEVIATION, ResidualBlock
 from models.specification import SequenceSpecification
 
 FeatureMap = Literal["elu", "none"]
@@ -197,7 +197,7 @@ class LinearTransformer(RecurrentModel):
         hidden = self.dropout(add_positions(embedded, self.position_table, start))
         after = []
         for index, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
+            assert isinstance(block, ResidualBlock)
             assert isinstance(block.mixer, LinearAttention)
             block_state = state.blocks[index] if state else None
             mixed, following = block.mixer.advance(block.mixer_norm(hidden), block_state)

@@ -43,7 +43,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Rule:
+class SequenceSizes:
     """The sizes of a task, with the published ones as the baseline of the suite.
 
     Attributes:
@@ -59,10 +59,12 @@ class Rule:
     to_copy: int = 0
 
 
-Draw = Callable[[np.random.Generator, int, Rule, bool], Examples]
+Draw = Callable[[np.random.Generator, int, SequenceSizes, bool], Examples]
 
 
-def recall(generator: np.random.Generator, count: int, rule: Rule, training: bool) -> Examples:
+def recall(
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
+) -> Examples:
     """Pairs of a key and its value; a value is asked where its key was seen before.
 
     Keys are the first half of the tokens and values the second; noise, in pairs, has tokens of its
@@ -94,7 +96,7 @@ def recall(generator: np.random.Generator, count: int, rule: Rule, training: boo
 
 
 def fuzzy_recall(
-    generator: np.random.Generator, count: int, rule: Rule, training: bool
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
 ) -> Examples:
     """Keys and values are motifs of one to three different tokens; in a test every key has three.
 
@@ -166,7 +168,7 @@ def _with_probe(
 
 
 def selective_copying(
-    generator: np.random.Generator, count: int, rule: Rule, training: bool
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
 ) -> Examples:
     """Tokens among blanks, then the token V-1: they are asked in their order at the blanks after
     it. Blanks (V-2) never stand between the last of them and V-1."""
@@ -185,7 +187,9 @@ def selective_copying(
     return Examples(inputs, targets, targets)
 
 
-def compression(generator: np.random.Generator, count: int, rule: Rule, training: bool) -> Examples:
+def compression(
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
+) -> Examples:
     """Random tokens and the token V-1, at which the whole input is asked: the target of place t is
     what the output of the last position says of place t."""
     inputs = generator.integers(0, rule.vocabulary - 1, (count, rule.length))
@@ -197,7 +201,9 @@ def memorisation(map_seed: np.random.SeedSequence) -> Draw:
     """Keys, each followed by the token V-1, at which its value is asked: the same one in all
     sequences, which no context tells."""
 
-    def draw(generator: np.random.Generator, count: int, rule: Rule, training: bool) -> Examples:
+    def draw(
+        generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
+    ) -> Examples:
         value_of = fixed_values(map_seed, rule.vocabulary)
         keys = generator.integers(0, len(value_of), (count, rule.length // 2))
         inputs = np.full((count, 2 * keys.shape[1]), rule.vocabulary - 1)

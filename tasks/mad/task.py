@@ -24,7 +24,7 @@ from tasks.mad.sequences import (
     NOISE_VOCABULARY,
     Draw,
     Examples,
-    Rule,
+    SequenceSizes,
     compression,
     fuzzy_recall,
     memorisation,
@@ -35,12 +35,12 @@ from tasks.mad.sequences import (
 # The baseline of the suite: what was published for each task, from which one setting is changed at
 # a time; and how many training sequences.
 PUBLISHED = {
-    "in_context_recall": (Rule(16, 128), 12_800),
-    "fuzzy_recall": (Rule(16, 128), 12_800),
-    "noisy_recall": (Rule(32, 128, noise=0.2), 12_800),
-    "selective_copying": (Rule(16, 256, to_copy=16), 12_800),
-    "compression": (Rule(16, 32), 12_800),
-    "memorisation": (Rule(256, 32), 256),
+    "in_context_recall": (SequenceSizes(16, 128), 12_800),
+    "fuzzy_recall": (SequenceSizes(16, 128), 12_800),
+    "noisy_recall": (SequenceSizes(32, 128, noise=0.2), 12_800),
+    "selective_copying": (SequenceSizes(16, 256, to_copy=16), 12_800),
+    "compression": (SequenceSizes(16, 32), 12_800),
+    "memorisation": (SequenceSizes(256, 32), 256),
 }
 TRAIN, VALIDATION, TEST, MAP, ORDER = range(5)
 BLOCK = 64  # sequences that are drawn at once: a larger set starts with the smaller one
@@ -104,7 +104,7 @@ class Mad(Task):
             raise ValueError(f"synthetic must be one of {names}, got {synthetic!r}")
         usual, examples = PUBLISHED[synthetic]
         self.synthetic = synthetic
-        self.rule = Rule(
+        self.rule = SequenceSizes(
             usual.vocabulary if vocabulary is None else vocabulary,
             usual.length if length is None else length,
             usual.noise if noise is None else noise,
@@ -288,7 +288,7 @@ def _hash(examples: Examples) -> str:
     return sha256.hexdigest()
 
 
-def _check_room(synthetic: str, rule: Rule) -> None:
+def _check_room(synthetic: str, rule: SequenceSizes) -> None:
     """Raises:
     ValueError: a rule that cannot be drawn.
     """

@@ -23,7 +23,7 @@ from tasks.measurement import Build, Measurement, Refused
 from tasks.power_law import slope
 from tasks.refusals import check_whole_numbers
 from tasks.scaling_laws.draws import Draws, Lengths
-from tasks.scaling_laws.errors import Batch, trials_at_once
+from tasks.scaling_laws.errors import TrialBatch, trials_at_once
 from tasks.zipf import zipf
 
 POPULATION = "population"
@@ -217,7 +217,9 @@ class ScalingLaws(Measurement):
         errors: dict[int, Tensor] = {}
         for group, dimensions in enumerate(together):
             group_weights = {d: weights[d] for d in dimensions}
-            errors |= Batch(draws, trials, group, group_weights, self.inputs, self.outputs).errors()
+            errors |= TrialBatch(
+                draws, trials, group, group_weights, self.inputs, self.outputs
+            ).errors()
         return torch.stack([errors[d] for d in self.dimensions], dim=-1)
 
     def _evaluation(self, rows: Sequence[str], errors: Tensor) -> Evaluation:

@@ -17,7 +17,7 @@ from tasks.scaling_laws.draws import Draws, Lengths, scaled
 CHUNK = 2**24  # numbers held at once for a chunk of tokens, in each of a few tensors
 
 
-class Batch:
+class TrialBatch:
     """Some trials whose embeddings of every size are truncations of the same draw.
 
     Args:

@@ -24,7 +24,7 @@ _QUOTES = ('"', "“", "”")
 
 
 @dataclass(frozen=True)
-class Prompt:
+class StoryPrompt:
     """The beginning of a story.
 
     Attributes:
@@ -49,11 +49,11 @@ class Prompt:
         return self._pattern.search(plain) is not None
 
 
-def read_prompts(path: Path = PROMPTS) -> list[Prompt]:
+def read_prompts(path: Path = PROMPTS) -> list[StoryPrompt]:
     """The prompts of a file that has, for each group, a list of ``prompt`` and ``sensible``."""
     groups = yaml.safe_load(path.read_bytes())
     return [
-        Prompt(entry["prompt"], group, tuple(entry["sensible"]))
+        StoryPrompt(entry["prompt"], group, tuple(entry["sensible"]))
         for group in GROUPS
         for entry in groups[group]
     ]
@@ -81,7 +81,7 @@ def _end(text: str, start: int) -> int:
     return match.end() if match else len(text)
 
 
-def shares(passed: Sequence[float], prompts: Sequence[Prompt]) -> dict[str, float]:
+def shares(passed: Sequence[float], prompts: Sequence[StoryPrompt]) -> dict[str, float]:
     """``sensible``, the mean over all prompts, and ``sensible_GROUP`` of each group."""
     metrics = {"sensible": sum(passed) / len(passed)}
     for group in GROUPS:

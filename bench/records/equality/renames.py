@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.records.equality.scopes import Reader, Variable
+from bench.records.equality.scopes import ScopeReader, Variable
 from core.errors import UserError, nearest
 
 _WORD = re.compile(r"(?P<file>[^=:]+\.py)(:(?P<name>\w+))?=(?P<new>[^=:]+)")
@@ -136,7 +136,7 @@ class Renames:
 NO_RENAMES = Renames()
 
 
-class _Renamer(Reader):
+class _Renamer(ScopeReader):
     """Gives a statement the newer names of what its module and its functions import."""
 
     def __init__(self, renames: Renames, module: str, package: str, own: Mapping[str, str]) -> None:

@@ -58,7 +58,7 @@ class Use:
         return str(getattr(self.node, self.attribute))
 
 
-class Reader(ast.NodeVisitor):
+class ScopeReader(ast.NodeVisitor):
     """Follows a statement of a module through its scopes."""
 
     def __init__(self, keywords: frozenset[str] = frozenset()) -> None:

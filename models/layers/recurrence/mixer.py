@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.layers.residual import STANDARD_DEVIATION, Block, Mixer, ResidualModel
+from models.layers.residual import STANDARD_DEVIATION, Mixer, ResidualBlock, ResidualModel
 from models.layers.short_convolution import ShortConvolution
 
 
@@ -57,7 +57,7 @@ class RecurrentModel(ResidualModel):
         hidden, state = self.walk(self.input_output.embed(inputs).unsqueeze(1), state)
         return self.input_output.read_out(self.norm(hidden.squeeze(1))), state
 
-    def finish(self, block: Block, hidden: Tensor, mixed: Tensor) -> Tensor:
+    def finish(self, block: ResidualBlock, hidden: Tensor, mixed: Tensor) -> Tensor:
         """What leaves a block, from what entered it and what its mixer made of it."""
         hidden = hidden + mixed
         return hidden if block.mlp is None else hidden + block.mlp(hidden)

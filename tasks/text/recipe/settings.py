@@ -25,7 +25,7 @@ LOWEST = {"stories": 1, "workers": 1, "seed": 0, "retries": 0, "timeout": 1}
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecipeSettings:
     """One collection of stories; ``tasks/text/recipe/__main__.py`` says what each key means."""
 
     writer: str
@@ -44,7 +44,7 @@ class Settings:
     tokenizer: str = ""
 
 
-def parse(words: Sequence[str]) -> Settings:
+def parse(words: Sequence[str]) -> RecipeSettings:
     """``key=value`` words, each key at most once.
 
     Raises:
@@ -68,11 +68,11 @@ def parse(words: Sequence[str]) -> Settings:
     # Table 1 of the paper counts GPT-2 tokens; the grammar's own tokenizer needs no download.
     text_by_key.setdefault("tokenizer", "grammar" if writer == "grammar" else "gpt2")
     _one_of("tokenizer", text_by_key["tokenizer"], TOKENIZERS)
-    return Settings(**{key: _value(key, value) for key, value in text_by_key.items()})
+    return RecipeSettings(**{key: _value(key, value) for key, value in text_by_key.items()})
 
 
 def _check_key(key: str) -> None:
-    valid = [field.name for field in fields(Settings)]
+    valid = [field.name for field in fields(RecipeSettings)]
     if key in valid:
         return
     close = difflib.get_close_matches(key, valid, n=1)
