@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 
+from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import resolve_device
@@ -120,11 +122,17 @@ class Run(ABC):
             return "failed", without_places(str(error))
         except Exception as error:
             return _failure(error, self.work)
-        for measured in evaluations.values():
+        for measured_split, measured in evaluations.items():
             # Other numbers may be there, but not the one that the measurement is ranked by.
             causes = measured.arrays.get("diverged")
             if causes and self.task.headline.name not in measured.metrics:
                 return "diverged", str(causes[0])
+            value = measured.metrics.get(self.task.headline.name, math.nan)
+            if not is_own(self.configuration.tasks["_target_"]) and not math.isfinite(value):
+                return "failed", (
+                    f"the task measured no number {self.task.headline.name} on the {measured_split} "
+                    "split, as where no target counts"
+                )
         return "ok", None
 
 

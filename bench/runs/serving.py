@@ -76,9 +76,9 @@ def identify(configuration: Configuration, data: Hashes | None = None) -> Identi
         data: hashes of its data where they are known; None makes the data to hash them.
     """
     if data is None:
-        from bench.training.building import data_hashes
+        from bench.examination.task_data import examined_data_hashes
 
-        data = data_hashes(configuration)
+        data = examined_data_hashes(configuration)
     collected = provenance.collect(
         model_code=code_hash(configuration.models["_target_"]),
         task_code=code_hash(configuration.tasks["_target_"]),

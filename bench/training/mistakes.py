@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from pydantic.errors import PydanticSchemaGenerationError
 
 from bench.config.external import load_class
 from bench.records.code import is_own
-from core.errors import nearest, place_of
+from core.errors import UserError, first_line, is_out_of_memory, nearest, place_of
 
+TASKS_OF_OURS = "tasks/"  # how places in this project's tasks begin, whose refusals are whole
 CALLER = "building.py"  # beside this file: where classes are called
 
 
@@ -52,6 +53,32 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bo
         )
     misfit = _misfit(group, node)
     return f"{misfit}; {advice}" if misfit else f"{error} in {place}: {advice}, or mend it there"
+
+
+@contextmanager
+def data_in_sentences(target: str) -> Iterator[None]:
+    """In this block a task of somebody else makes data: what stops it is named with its place.
+
+    Args:
+        target: its class.
+
+    Raises:
+        UserError: it stops, and neither for want of memory nor for a file.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        if is_own(target) or is_out_of_memory(error):
+            raise
+        place = place_of(error)
+        if isinstance(error, ValueError) and (not place or place.startswith(TASKS_OF_OURS)):
+            raise UserError(f"tasks ({target}): {error}") from error
+        raise UserError(
+            f"tasks ({target}): {place or 'its code'} stops with {type(error).__name__} "
+            f"({first_line(error)}): mend it there"
+        ) from error
 
 
 def _misfit(group: str, node: Mapping[str, Any]) -> str | None:
