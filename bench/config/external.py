@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.config.card_attributes import card_of_class
+from bench.config.constructors import SPECIFICATION, how_models_are_built
 from bench.config.groups import card, choices, model_groups, note_label
 from bench.config.source_files import (
     class_name,
@@ -62,11 +63,18 @@ def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) ->
     known = _hyperparameters(target)[sizes - 1 :]
     if given.keys() - {parameter.name for parameter in known}:
         return  # what it does not take at all comes first, in Python's words
+    how = f"; {how_models_are_built(load_class(target))}" if sizes == 1 else ""
+    if sizes == 1 and SPECIFICATION in {parameter.name for parameter in known}:
+        raise UserError(
+            f"the constructor of '{target}' takes {SPECIFICATION} after another argument: put it "
+            f"first{how}"
+        )
     for parameter in known:
         if parameter.default is parameter.empty and given.get(parameter.name) is None:
             name = parameter.name
             raise UserError(
                 f"the constructor of '{target}' has no default for {name}: add models.{name}=VALUE"
+                f"{how}"
             )
 
 

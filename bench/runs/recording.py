@@ -130,8 +130,8 @@ class Run(ABC):
             value = measured.metrics.get(self.task.headline.name, math.nan)
             if not is_own(self.configuration.tasks["_target_"]) and not math.isfinite(value):
                 return "failed", (
-                    f"the task measured no number {self.task.headline.name} on the {measured_split} "
-                    "split, as where no target counts"
+                    f"the task measured no number {self.task.headline.name} on the "
+                    f"{measured_split} split, as where no target counts"
                 )
         return "ok", None
 

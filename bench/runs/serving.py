@@ -75,6 +75,10 @@ def identify(configuration: Configuration, data: Hashes | None = None) -> Identi
     Args:
         data: hashes of its data where they are known; None makes the data to hash them.
     """
+    if not is_own(configuration.models["_target_"]):
+        from bench.examination.constructor import refuse_other_constructor
+
+        refuse_other_constructor(configuration)
     if data is None:
         from bench.examination.task_data import examined_data_hashes
 

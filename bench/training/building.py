@@ -341,7 +341,10 @@ def load_subclass(target: str, group: str) -> type:
     loaded = load_class(target)
     kind, bases, name = KINDS[group]
     if not issubclass(loaded, bases):
-        raise UserError(f"{group}._target_={target} is no {kind}: a {kind} derives from {name}")
+        page = {"models": "docs/guests.md", "tasks": "docs/add_a_task.md"}[group]
+        raise UserError(
+            f"{group}._target_={target} is no {kind}: a {kind} derives from {name}, as {page} shows"
+        )
     return loaded
 
 
