@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -198,7 +199,7 @@ def _import(target: str) -> ModuleType:
     """
     if names_file(target):
         try:
-            with _seeded_for_import():
+            with _as_in_a_new_process():
                 return load_module(target)
         except UserError:
             raise
@@ -216,16 +217,26 @@ def _import(target: str) -> ModuleType:
     try:
         if is_ours or module_name in sys.modules:
             return importlib.import_module(module_name)
-        with _seeded_for_import():
+        with _as_in_a_new_process(source_name(target)):
             return importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
         raise UserError(_not_imported(target, error)) from None
 
 
 @contextmanager
-def _seeded_for_import() -> Iterator[None]:
-    """A module may draw as it is imported: always the same, whatever was drawn before."""
-    with kept_python_generators():
+def _as_in_a_new_process(top: str | None = None) -> Iterator[None]:
+    """A module may draw as it is imported: always the same, whatever was drawn before. Settings of
+    PyTorch for the whole process, which it may change, are put back.
+
+    Args:
+        top: the package to be imported; if there is none, PyTorch is not imported for it.
+    """
+    if top is not None and importlib.util.find_spec(top) is None:
+        yield
+        return
+    # By its name, as a model is: who reads configurations needs no PyTorch otherwise.
+    numerics = importlib.import_module("bench.training.numerics")
+    with kept_python_generators(), numerics.kept_settings():
         seed_python_generators(derive_seed(0, "import"))
         yield
 

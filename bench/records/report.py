@@ -41,7 +41,13 @@ def in_full(cause: str | None, store: Path) -> str:
             lines = file.read(LARGEST_TRACEBACK).decode(errors="replace").splitlines()
     code = max((n for n, line in enumerate(lines) if line.startswith("    ")), default=len(lines))
     said = next(iter(lines[code + 1 :]), "")  # below the last line of code
-    return told if said in told else f"{told}; in full: {said}"
+    if not said or said in told:
+        return told
+    # In place of the words that a record may say, from the name of the error on.
+    kind = said.partition(":")[0].rpartition(".")[2]
+    before, is_there, after = told.partition(f"{kind}: ")
+    details = after.rpartition(" (details in ")[2] if is_there else ""
+    return f"{before}{said} (details in {details}" if details else f"{told}; in full: {said}"
 
 
 def table_of(text_columns: Iterable[str], number_columns: Iterable[str], **titles: Any) -> Table:

@@ -17,7 +17,7 @@ from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import resolve_device
 from bench.training.memory import peak_memory
-from bench.training.numerics import kept_settings, set_numerics
+from bench.training.numerics import kept_settings, other_setting, set_numerics
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
@@ -73,11 +73,14 @@ class Run(ABC):
         started = time.perf_counter()
         splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
         with (
-            kept_settings(),
+            kept_settings() as changed,
             peak_memory(self.device) as memory,
             kept_random_state(self.device),
         ):
             outcome, cause = self._try(splits, evaluations)
+        if outcome == "ok" and changed and not is_own(self.configuration.models["_target_"]):
+            # What an examination has not met, such as a setting that the hundredth call changes.
+            outcome, cause = "failed", other_setting(*next(iter(changed.items())))
         measured = measured_fields(self.task, evaluations, splits[-1])
         if outcome != "ok":  # on one split, maybe, and not on the other
             measured["headline"] = measured["headline"].model_copy(update={"value": None})
