@@ -46,8 +46,11 @@ def in_full(cause: str | None, store: Path) -> str:
     # In place of the words that a record may say, from the name of the error on.
     kind = said.partition(":")[0].rpartition(".")[2]
     before, is_there, after = told.partition(f"{kind}: ")
-    details = after.rpartition(" (details in ")[2] if is_there else ""
-    return f"{before}{said} (details in {details}" if details else f"{told}; in full: {said}"
+    words, _, details = after.rpartition(" (details in ")
+    if not is_there or not details:
+        return f"{told}; in full: {said}"
+    _, raised_from, cause = words.partition(", from ")
+    return f"{before}{said}{raised_from}{cause} (details in {details}"
 
 
 def table_of(text_columns: Iterable[str], number_columns: Iterable[str], **titles: Any) -> Table:
