@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.config.card_attributes import card_of_class
+from bench.config.constructors import SPECIFICATION, how_models_are_built
 from bench.config.groups import card, choices, model_groups, note_label
 from bench.config.source_files import (
     class_name,
@@ -62,11 +64,18 @@ def refuse_what_is_missing(arguments: Mapping[str, Any], target: str, sizes: int
     parameters = _hyperparameters(target)[sizes - 1 :]
     if arguments.keys() - {parameter.name for parameter in parameters}:
         return  # what it does not take at all comes first, in Python's words
+    how = f"; {how_models_are_built(load_class(target))}" if sizes == 1 else ""
+    if sizes == 1 and SPECIFICATION in {parameter.name for parameter in parameters}:
+        raise UserError(
+            f"the constructor of '{target}' takes {SPECIFICATION} after another argument: put it "
+            f"first{how}"
+        )
     for parameter in parameters:
         if parameter.default is parameter.empty and arguments.get(parameter.name) is None:
             name = parameter.name
             raise UserError(
                 f"the constructor of '{target}' has no default for {name}: add models.{name}=VALUE"
+                f"{how}"
             )
 
 
@@ -190,7 +199,7 @@ def _import(target: str) -> ModuleType:
     """
     if names_file(target):
         try:
-            with _seeded_for_import():
+            with _as_in_a_new_process():
                 return load_module(target)
         except UserError:
             raise
@@ -208,16 +217,26 @@ def _import(target: str) -> ModuleType:
     try:
         if is_ours or module_name in sys.modules:
             return importlib.import_module(module_name)
-        with _seeded_for_import():
+        with _as_in_a_new_process(source_name(target)):
             return importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
         raise UserError(_not_imported(target, error)) from None
 
 
 @contextmanager
-def _seeded_for_import() -> Iterator[None]:
-    """A module may draw as it is imported: always the same, whatever was drawn before."""
-    with kept_python_generators():
+def _as_in_a_new_process(top: str | None = None) -> Iterator[None]:
+    """A module may draw as it is imported: always the same, whatever was drawn before. Settings of
+    PyTorch for the whole process, which it may change, are put back.
+
+    Args:
+        top: the package to be imported; if there is none, PyTorch is not imported for it.
+    """
+    if top is not None and importlib.util.find_spec(top) is None:
+        yield
+        return
+    # By its name, as a model is: who reads configurations needs no PyTorch otherwise.
+    numerics = importlib.import_module("bench.training.numerics")
+    with kept_python_generators(), numerics.kept_settings():
         seed_python_generators(derive_seed(0, "import"))
         yield
 

@@ -41,7 +41,16 @@ def in_full(cause: str | None, store: Path) -> str:
             lines = file.read(LARGEST_TRACEBACK).decode(errors="replace").splitlines()
     code = max((n for n, line in enumerate(lines) if line.startswith("    ")), default=len(lines))
     message = next(iter(lines[code + 1 :]), "")  # below the last line of code
-    return text if message in text else f"{text}; in full: {message}"
+    if not message or message in text:
+        return text
+    # In place of the words that a record may say, from the name of the error on.
+    kind = message.partition(":")[0].rpartition(".")[2]
+    before, is_there, after = text.partition(f"{kind}: ")
+    words, _, details = after.rpartition(" (details in ")
+    if not is_there or not details:
+        return f"{text}; in full: {message}"
+    _, raised_from, cause = words.partition(", from ")
+    return f"{before}{message}{raised_from}{cause} (details in {details}"
 
 
 def table_of(text_columns: Iterable[str], number_columns: Iterable[str], **titles: Any) -> Table:
