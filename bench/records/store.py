@@ -93,9 +93,9 @@ class Store:
 
 def record_path(record: RunRecord, store: Path) -> Path:
     """Where a record lies: in the store, else among the project's own."""
-    own = Store(store).record_folder(record.role) / f"{record.run_id}.json"
+    in_store = Store(store).record_folder(record.role) / f"{record.run_id}.json"
     committed = committed_path(record.run_id, record.task, record.preset)
-    return committed if not own.exists() and is_record(committed) else own
+    return committed if not in_store.exists() and is_record(committed) else in_store
 
 
 def committed_path(run_id: str, task: str, preset: str) -> Path:

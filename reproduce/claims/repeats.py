@@ -142,10 +142,10 @@ def _kind(record: Mapping[str, Any]) -> str:
     return json.dumps([record["provenance"]["data"], *parts], sort_keys=True)
 
 
-def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _same_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     for section in SECTIONS:
-        settings = one["config"].get(section) or {}
-        others = other["config"].get(section) or {}
+        settings = first["config"].get(section) or {}
+        others = second["config"].get(section) or {}
         # A setting of newer code is in one of them alone, and says nothing of the other.
         compared = (settings.keys() & others.keys()) - WITHOUT_EFFECT
         if any(settings[key] != others[key] for key in compared):
@@ -183,18 +183,18 @@ def _before(root: Path, folder: Path, current: Collection[str]) -> Iterator[byte
     names = ("--no-renames", "--diff-filter=DM", "--name-only", "-z")
     # All history: without the word, git leaves out what a merged branch removed.
     log = _git(root, "log", "--full-history", *names, f"--format={MARK}%H", "--", str(folder))
-    commit, asked = "", []
+    commit, blob_names = "", []
     for text in log.decode().split("\0"):
         mark, has_commit, rest = text.strip().partition(MARK)
         if has_commit:
             commit = rest
         elif mark.endswith(FORMS):
-            asked.append(f"{commit}^:{mark}")
+            blob_names.append(f"{commit}^:{mark}")
     now = _git(root, "diff", *names, "HEAD", "--", str(folder)).decode().split("\0")
-    asked += [f"HEAD:{path}" for path in now if path.endswith(FORMS)]
+    blob_names += [f"HEAD:{path}" for path in now if path.endswith(FORMS)]
     seen = set()
-    for start in range(0, len(asked), MANY):
-        for content in _contents(root, asked[start : start + MANY]):
+    for start in range(0, len(blob_names), MANY):
+        for content in _contents(root, blob_names[start : start + MANY]):
             if (sha256 := hashlib.sha256(content).digest()) not in seen:
                 seen.add(sha256)
                 if content.startswith(XZ):
@@ -205,9 +205,9 @@ def _before(root: Path, folder: Path, current: Collection[str]) -> Iterator[byte
                     yield content
 
 
-def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
+def _contents(root: Path, blob_names: Iterable[str]) -> list[bytes]:
     """The blobs of these names; what is none, as the parent of a first commit, is left out."""
-    answer = _git(root, "cat-file", "--batch", given="\n".join(asked).encode())
+    answer = _git(root, "cat-file", "--batch", standard_input="\n".join(blob_names).encode())
     place, blobs = 0, []
     while place < len(answer):
         end = answer.index(b"\n", place)
@@ -220,12 +220,12 @@ def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
     return blobs
 
 
-def _git(root: Path, *arguments: str, given: bytes = b"") -> bytes:
+def _git(root: Path, *arguments: str, standard_input: bytes = b"") -> bytes:
     """What git says of this checkout, whatever its user has set."""
     usual = ("-c", "log.showSignature=false", "-c", "diff.relative=false")
     return subprocess.run(
         ["git", "-C", str(root), *usual, *arguments],
-        input=given,
+        input=standard_input,
         capture_output=True,
         check=True,
         timeout=SECONDS_FOR_GIT,
