@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.records.schema import read_record
+from bench.records.schema import as_file, read_record
 from bench.records.store import Store
 from core.errors import UserError
 from core.files import ROOT
@@ -39,7 +39,7 @@ def test_a_folder_that_is_no_submission_is_refused_in_one_sentence(
 ) -> None:
     source = current("state_tracking/smoke/*", "final")
     record = read_record(source)
-    content = json.loads(source.read_bytes())
+    content = json.loads(as_file(source))
     content["cost"]["tuning_trials"] = 3 if change == "trials" else record.cost.tuning_trials
     store = Store(tmp_path / "ada")
     path = sealed(content, store.records)
