@@ -107,6 +107,9 @@ def repeats(root: Path) -> dict[str, str] | None:
     try:
         if _git(root, "rev-parse", "--is-shallow-repository") != b"false\n":
             return None
+        # A clone with --filter=blob:none would fetch thousands of blobs, one after the other.
+        if b".promisor=true" in _git(root, "config", "--list"):
+            return None
         current = _packed(root / folder)
         before = [_told(content) for content in _before(root, folder, current)]
         before += [_told(content) for content in _withdrawn(root / folder, current)]
@@ -167,7 +170,7 @@ def _withdrawn(folder: Path, current: Collection[str]) -> Iterator[bytes]:
 
 def _packed(folder: Path) -> set[str]:
     """The content hashes of the records of all segments that count."""
-    hashes = set()
+    hashes: set[str] = set()
     for place in {segment.parent for segment in folder.rglob(f"*{SUFFIX}")}:
         hashes.update(record.content_sha256 for record in packed_in(place).values())
     return hashes

@@ -142,6 +142,10 @@ def test_where_git_does_not_know_what_was_there_nothing_is_compared(
     shallow = tmp_path_factory.mktemp("shallow")
     _git(checkout, "clone", "-q", "--depth=1", checkout.as_uri(), str(shallow / "clone"))
     assert repeats.repeats(shallow / "clone") is None
+    _git(checkout, "config", "uploadpack.allowFilter", "true")
+    words = ("clone", "-q", "--filter=blob:none", checkout.as_uri(), str(shallow / "partial"))
+    _git(checkout, *words)
+    assert repeats.repeats(shallow / "partial") is None
     assert repeats.repeats(shallow) is None  # no repository
 
 
