@@ -254,8 +254,11 @@ def _git(*arguments: str) -> bytes:
     except OSError as error:
         raise UserError(f"git cannot be asked here: {error}") from None
     except subprocess.CalledProcessError as error:
-        text = error.stderr.decode(errors="replace").strip()
-        raise UserError(f"git refuses: {text} ({shown(ROOT)})") from None
+        text = error.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise UserError(
+            f"git refuses: {text} ({shown(ROOT)}); a shallow clone gets the rest of the history by "
+            "git fetch --unshallow"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -79,7 +79,10 @@ def unpack(commit: str, folder: Path) -> None:
     archived = subprocess.run(command, capture_output=True, check=False)
     if archived.returncode:
         reason = archived.stderr.decode(errors="replace").strip()
-        raise UserError(f"commit={commit} cannot be unpacked ({reason}): give one of `git log`")
+        raise UserError(
+            f"commit={commit} cannot be unpacked ({reason}): give one of `git log`; a shallow "
+            "clone gets the rest by git fetch --unshallow"
+        )
     with tarfile.open(fileobj=BytesIO(archived.stdout)) as archive:
         archive.extractall(folder, filter="data")
     house = folder / COMMITTED.parent.name
