@@ -44,7 +44,7 @@ def _pack_folder(folder: Path) -> tuple[list[Path], int]:
     before, withdrawn = packed_in(folder), withdrawn_in(folder)
     line_by_run: dict[str, bytes] = {}
     replaced: dict[str, str] = {}  # content hash -> run id
-    there: list[Path] = []  # files whose record a segment has already
+    already_packed: list[Path] = []
     for path in records_in(folder):
         if not path.is_file():
             continue
@@ -54,7 +54,7 @@ def _pack_folder(folder: Path) -> tuple[list[Path], int]:
             continue
         packed = before.get(path.stem)
         if packed is not None and packed.content_sha256 == file.content_sha256:
-            there.append(path)
+            already_packed.append(path)
             continue
         if packed is not None:
             replaced[packed.content_sha256] = path.stem
@@ -68,7 +68,7 @@ def _pack_folder(folder: Path) -> tuple[list[Path], int]:
     for run_id, line in line_by_run.items():
         _refuse_loss(folder / f"{run_id}.json", packed_again[run_id], line)
     _withdraw(folder, replaced)
-    for path in (*there, *(folder / f"{run_id}.json" for run_id in line_by_run)):
+    for path in (*already_packed, *(folder / f"{run_id}.json" for run_id in line_by_run)):
         path.unlink()
     return segments, len(line_by_run)
 
