@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -165,9 +165,9 @@ def read_table() -> tuple[Equivalence, ...]:
     return _read(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else ()
 
 
-def _entries_of(code: Code, table: Path) -> list[Equivalence]:
-    """Those that have the code on one side."""
-    return _by_code(table, table.stat().st_mtime_ns).get(code, []) if table.exists() else []
+def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
+    """Those that have a code on one side."""
+    return _by_code(table, table.stat().st_mtime_ns) if table.exists() else {}
 
 
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
@@ -217,10 +217,11 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
     """The run itself, then the same run by every state of the code that is proven equal, through
     any chain of proofs of a table, which is the project's unless another one is given."""
     seen, waiting = {code}, [Name(code, config)]
+    entries = _entries(table or TABLE)
     while waiting:
         name = waiting.pop(0)
         yield name
-        for entry in _entries_of(name.code, table or TABLE):
+        for entry in entries.get(name.code, ()):
             other = entry.other_side(name)
             if other is not None and other.code not in seen:
                 seen.add(other.code)
@@ -242,8 +243,10 @@ def todays_name(
 def settled_name(config: Config, provenance: Provenance) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
     runs that were only made by that code have too."""
-    older = _replaced(TABLE, TABLE.stat().st_mtime_ns) if TABLE.exists() else frozenset()
     found = list(names(Code.of(config, provenance), config))
+    if len(found) == 1:  # as of most runs
+        return found[0]
+    older = _replaced(TABLE, TABLE.stat().st_mtime_ns)
     return min(found, key=lambda name: (name.code in older, name.code.model_dump_json()))
 
 
