@@ -28,6 +28,7 @@ class Comparisons:
     def __init__(self, model: nn.Module, reader: ModelReader, trained: bool) -> None:
         self.model, self.reader = model, reader
         self.state = " with its trained weights" if trained else ""
+        self._terms: dict[int, int] = {}  # length -> additions up to an output
 
     def same_twice(
         self, sequences: CutSequences, outputs: Tensor, repeated: Tensor, training: bool = False
@@ -111,7 +112,9 @@ class Comparisons:
         Args:
             computed: what ``pair`` gives by the model, if it was computed already.
         """
-        terms = sum_lengths(self.model, length)
+        if length not in self._terms:
+            self._terms[length] = sum_lengths(self.model, length)
+        terms = self._terms[length]
         difference = largest_difference(*(computed or pair(self.model)), terms)
         if difference.ratio <= 1 or is_rounding(self.model, pair, difference, terms):
             return None
