@@ -251,7 +251,7 @@ def _shown(text: str, most: int | None = None) -> str:
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _PlainLoader(yaml.composer.Composer, _Parser):  # type: ignore[misc]
+class _PlainLoader(yaml.composer.Composer, _Parser):
     """YAML whose content is as large as its text: no aliases; and of the kinds that it looks like:
     no tags. Nodes are composed here, of the events of either parser."""
 
