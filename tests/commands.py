@@ -253,9 +253,8 @@ if __name__ == "__main__":
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
     gc.freeze()  # a collection in a fork would copy all that the server has
-    request = _serve(Connection(int(sys.argv[1])))
-    *own, opens_pool = request
-    _become(*own, places)
+    words, folder, environment, opens_pool = _serve(Connection(int(sys.argv[1])))
+    _become(words, folder, environment, places)
     if opens_pool:
         _start_pool_server()
-    _run(*own[0][:2])
+    _run(*words[:2])
