@@ -233,8 +233,10 @@ def _forked(_: object, words: Sequence[str | bytes], files: Sequence[int]) -> in
         passed = sorted({0, 1, 2, *files})
         for low, high in pairwise([*passed, os.sysconf("SC_OPEN_MAX")]):
             os.closerange(low + 1, high)
-        exec(words[-1], {})
-        os._exit(0)
+        try:
+            exec(words[-1], {})
+        finally:  # without what the end of the forked command would do
+            os._exit(0)
     return pid
 
 
