@@ -126,12 +126,16 @@ def _cache_key(configuration: Configuration) -> tuple[str, str]:
 
 @lru_cache(maxsize=4)
 def _build_task(text: str, code: str) -> Task | Measurement:
-    return _construct(json.loads(text), "tasks")
+    return task_of(json.loads(text))
 
 
-def build_task_anew(configuration: Configuration) -> Task | Measurement:
-    """An object of its own, which shares no data and no state with any other."""
-    return _construct(configuration.tasks, "tasks")
+def task_of(settings: Mapping[str, Any]) -> Task | Measurement:
+    """An object of its own, which shares no data and no state with any other.
+
+    Args:
+        settings: the class as ``_target_``, and its settings.
+    """
+    return _construct(settings, "tasks")
 
 
 def prepare_data(configuration: Configuration, report: Report) -> None:

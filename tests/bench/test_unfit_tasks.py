@@ -93,6 +93,16 @@ class Counting(Honest):
         return (super().numbers(generator, count) + self.calls) % 5
 
 
+class SetOrder(Honest):
+    """Characters, numbered in the order of a set."""
+
+    def numbers(self, generator, count):
+        letters = list(set("abcdefghijklmnopqrstuvwxyz"))
+        return np.array([ord(letter) % 5 for letter in letters])[
+            generator.integers(0, 26, (count, 6))
+        ]
+
+
 class OnceSeeded(Honest):
     """Honest: what it draws from is seeded by what it is given."""
 
@@ -220,6 +230,7 @@ def words(task: str) -> list[str]:
         ("OfModule", MADE_AGAIN),
         ("TableOfNumpy", MADE_AGAIN),
         ("Counting", MADE_AGAIN),
+        ("SetOrder", rf"{MADE_AGAIN} in another process.*sorted\("),
         ("Stops", r"unfit.py, line \d+ stops with KeyError \('tokens'\): mend it there"),
         ("NoDraw", "abstract class NoDraw .*draw.*: add to that class what is missing in it"),
         ("NoSizes", "NoSizes has no sizes: a task has a vocabulary"),
