@@ -73,6 +73,7 @@ class UntouchedCopy:
                     return None
                 if history is not None and of_first_weights:
                     asking.read(untouched, history, training)
+                    untouched.train()  # what is kept of weights may be dropped there
                 _give_parameters(untouched, model)
                 if history is not None and not of_first_weights:
                     asking.read(untouched, history, training)
