@@ -106,6 +106,8 @@ class GeneratedTask(Task):
             cls.headline = _USUAL[cls.outputs is not None]
 
     def __init__(self, evaluation_sequences: int = 256, data_seed: int = 0) -> None:
+        if data_seed < 0:
+            raise ValueError(f"data_seed={data_seed} is too small: give at least 0")
         self.evaluation_sequences, self.data_seed = evaluation_sequences, data_seed
 
     @abstractmethod
@@ -185,13 +187,13 @@ class GeneratedTask(Task):
         return self._batch(size, TRAIN, seed, step)
 
     def _split(self, split: Split) -> Batch:
-        made: dict[str, Batch] = self.__dict__.setdefault("_splits", {})
-        if split not in made:
+        splits: dict[str, Batch] = self.__dict__.setdefault("_splits", {})
+        if split not in splits:
             stream = VALIDATION if split == "validation" else TEST
             batch = self._batch(self.evaluation_sequences, stream, 0, 0)
             self._refuse_nothing_asked([batch], f"the {split} split")
-            made[split] = batch
-        return made[split]
+            splits[split] = batch
+        return splits[split]
 
     def _batch(self, count: int, stream: int, seed: int, step: int) -> Batch:
         self._check()
