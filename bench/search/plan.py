@@ -94,6 +94,11 @@ class Plan:
     dry_run: bool
     device_like: str | None = None
 
+    @property
+    def runs(self) -> int:
+        """Trials and final runs, if every space has as many settings as there are trials."""
+        return len(self.entries) * (self.settings.n_trials + self.settings.finals)
+
     def note_on_trials(self) -> str | None:
         """Which search spaces hold fewer settings than the trials asked for."""
         trials = self.settings.n_trials
