@@ -76,7 +76,8 @@ def build_task(configuration: Configuration) -> Task:
     task = task_or_measurement(configuration)
     if not isinstance(task, Task):
         raise UserError(
-            f"{configuration.task} is a measurement: it has no model that the engine trains"
+            f"{configuration.task} is a measurement: it has no model that the engine trains, and "
+            "is made by bench.run or python -m bench.measure"
         )
     return task
 
