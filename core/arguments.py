@@ -4,13 +4,14 @@ is a sentence, and no exception from deep inside."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError, nearest
 
 LONGEST = 60  # characters of a value that a sentence shows
+MOST = 100  # names that a sentence lists
 
 
 def described(value: object) -> str:
@@ -53,8 +54,22 @@ def refuse_unknown(argument: str, name: str, known: Set[str], there: Set[str]) -
     Raises:
         UserError: which name is near.
     """
-    if name not in known | there:
-        raise UserError(f"there is no {argument} '{name}': {nearest(name, known | there)}")
+    valid = known | there
+    if name in valid:
+        return
+    hint = nearest(name, valid)
+    with_it = sorted(other for other in valid if name and name.lower() in other.lower())
+    if hint.startswith("valid") and with_it:
+        hint = f"those with it are {_first(with_it)}"
+    elif hint.startswith("valid") and len(valid) > MOST:
+        hint = f"those there are {_first(sorted(valid))}"
+    raise UserError(f"there is no {argument} '{name}': {hint}")
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first names of many, in quotes since they may have commas."""
+    listed = ", ".join(f"'{name}'" for name in names[:3])
+    return f"{listed} and {len(names) - 3} more" if len(names) > 3 else listed
 
 
 def as_folder(argument: str, value: object) -> Path:
