@@ -360,3 +360,12 @@ def _mistakes_in_sentences(
         raise UserError(
             f"{group} ({node['_target_']}): {way_on(error, group, node, has_tokens)}"
         ) from error
+    except Exception as error:
+        # A library may put the refusal of a value into an exception of its own.
+        if not isinstance(error.__cause__, ValueError):
+            raise
+        given = ", ".join(f"{key}={value}" for key, value in node.items() if key != "_target_")
+        refusal = str(error.__cause__).rstrip(".")
+        raise UserError(
+            f"{group} ({node['_target_']}): {refusal}; it was built with {given}"
+        ) from error

@@ -94,6 +94,18 @@ def test_own_runs_stand_beside_and_change_no_committed_number(committed: list[Ru
     assert len({line.content for line in both}) == 2
 
 
+def test_ones_own_row_says_how_missing_seeds_are_made(committed: list[RunRecord]) -> None:
+    others = [record for record in committed if record.model != "gpt2"]
+    seventh = elsewhere(of(committed, "gpt2")[0], 0.0, seed=7)
+    note = headline(build_board(others, own=[seventh]), "gpt2")["measured"].note
+    assert note == (
+        "seeds 0–7 of which 0–6 are missing, which the command of the others makes, with these "
+        "numbers"
+    )
+    theirs = headline(build_board([*others, seventh]), "gpt2")["measured"].note
+    assert theirs == "seeds 0–7 of which 0–6 are missing"
+
+
 def test_a_predictor_that_gives_the_same_again_stands_once(committed: list[RunRecord]) -> None:
     (uniform,) = of(committed, "uniform")
     board = build_board(committed, own=[elsewhere(uniform, 0.0)])
