@@ -32,12 +32,15 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     """List the reproductions, or make one. Exit code 3: strict, and a claim is contradicted."""
     if not words:
         print("python -m reproduce NAME [key=value ...]; --help says more\n")
-        for name, known in sorted(reproductions.items(), key=lambda item: _natural(item[0])):
-            print(f"  {name:10} {known.title}\n{'':13}{known.source}")
+        for name, listed in sorted(reproductions.items(), key=lambda item: _natural(item[0])):
+            print(f"  {name:10} {listed.title}\n{'':13}{listed.source}")
         return OK
     name, *rest = words
     if name == "claims":
-        hashes = {n: [own.hashes for own in one.claims] for n, one in reproductions.items()}
+        hashes = {
+            n: [claim.hashes for claim in experiment.claims]
+            for n, experiment in reproductions.items()
+        }
         return frozen.main(rest, hashes, partial(judge_again, reproductions))
     if name == "repeats":
         return repeats.main(rest)
@@ -70,13 +73,13 @@ def _make(name: str, experiment: Experiment, request: Request) -> int:
     if request.dry_run:
         foretell_runs(request, experiment)
         return OK
-    given = request.records
-    records = existing(request, experiment, given) if given else obtain(request, experiment)
+    source = request.records
+    records = existing(request, experiment, source) if source else obtain(request, experiment)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, experiment, records, request.view, folder)
-    shown = without_twins(records)
-    print_verdicts(name, experiment, results, shown, request.view, folder, request.store)
-    if _failed_altogether(shown):
+    shown_records = without_twins(records)
+    print_verdicts(name, experiment, results, shown_records, request.view, folder, request.store)
+    if _failed_altogether(shown_records):
         return RUN_FAILED
     contradicted = any(result.finding.verdict == CONTRADICTED for result in results)
     return CLAIM_CONTRADICTED if request.strict and contradicted else OK
@@ -89,8 +92,8 @@ def _failed_altogether(records: Sequence[RunRecord]) -> bool:
     for record in records:
         if record.role != "baseline":
             outcomes[record.model].add(record.outcome)
-    nothing = [found for found in outcomes.values() if "ok" not in found]
-    return any("failed" in found for found in nothing) or 0 < len(nothing) == len(outcomes)
+    nothing = [seen for seen in outcomes.values() if "ok" not in seen]
+    return any("failed" in seen for seen in nothing) or 0 < len(nothing) == len(outcomes)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

@@ -15,6 +15,7 @@ from bench.examination.rounding import (
     sum_lengths,
 )
 from bench.examination.sequences import UNCHANGED, CutSequences
+from bench.examination.untouched import UntouchedCopy
 from bench.training.unfit import UnfitModel
 
 
@@ -23,7 +24,11 @@ class Comparisons:
 
     Attributes:
         state: which weights are asked, at the end of the sentences.
+        untouched: the model before its first call; an examination sets it, a comparison alone has
+            none.
     """
+
+    untouched: UntouchedCopy
 
     def __init__(self, model: nn.Module, reader: ModelReader, trained: bool) -> None:
         self.model, self.reader = model, reader
@@ -46,6 +51,37 @@ class Comparisons:
             f"the model keeps something between calls{also}: {mode}the same inputs, with the same "
             f"seeds, give other outputs after another call ({difference}){self.state}; a sequence "
             "starts with its call to forward"
+        )
+
+    def same_without_history(
+        self, history: Tensor, inputs: Tensor, outputs: Tensor, training: bool = False
+    ) -> None:
+        """A copy that was asked nothing before answers the same.
+
+        Args:
+            history: inputs that the model was asked before.
+        """
+
+        def untouched(model: nn.Module) -> Tensor | None:
+            return self.untouched.read(model, self.reader, inputs, training)
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            self.reader.read(model, history, training)
+            now = self.reader.read(model, inputs, training)
+            answer = untouched(model)
+            return now if answer is None else answer, now, sizes_of(now)
+
+        answer = untouched(self.model)
+        if answer is None or torch.equal(answer, outputs):
+            return
+        difference = self.differ(pair, inputs.shape[1], (answer, outputs, sizes_of(outputs)))
+        if difference is None or not self.untouched.is_faithful(self.model, self.reader):
+            return
+        mode = "in training mode " if training else ""
+        raise UnfitModel(
+            f"the model keeps something between calls: {mode}after other sequences it gives other "
+            f"outputs for the same inputs than without them ({difference}){self.state}, as a cache "
+            "by the first tokens of a sequence does; a sequence starts with its call to forward"
         )
 
     def compare_changed(

@@ -61,8 +61,8 @@ def _opened(store: Store) -> Iterator[Any]:
     from mlflow.tracking import MlflowClient
 
     store.root.mkdir(parents=True, exist_ok=True)
-    own = f"sqlite:///{(store.root / 'mlflow.db').resolve()}"
-    address = os.environ.get("MLFLOW_TRACKING_URI", own)
+    default = f"sqlite:///{(store.root / 'mlflow.db').resolve()}"
+    address = os.environ.get("MLFLOW_TRACKING_URI", default)
     with alone_at(address, store.root):
         file = sqlite_file(address)
         if file is not None and not file.exists():
@@ -89,10 +89,10 @@ def _run(record: RunRecord, store: Store, client: Any) -> str | None:
     tags = {"role": record.role, "outcome": record.outcome}  # a failed run may be made again
     wanted = [f"tags.{key} = '{value}'" for key, value in tags.items()]
     query = " and ".join([f"attributes.run_name = '{record.run_id}'", *wanted])
-    found = client.search_runs([experiment], query, max_results=1)
-    if not found:
+    runs = client.search_runs([experiment], query, max_results=1)
+    if not runs:
         return str(client.create_run(experiment, tags=tags, run_name=record.run_id).info.run_id)
-    return str(found[0].info.run_id) if found[0].info.status == "RUNNING" else None
+    return str(runs[0].info.run_id) if runs[0].info.status == "RUNNING" else None
 
 
 def _log(record: RunRecord, path: Path, store: Store, client: Any) -> None:

@@ -20,7 +20,7 @@ from bench.runs.serving import known_data
 from bench.search.contender import Contender, ModelResult, Stage
 from bench.search.exchange import open_exchange
 from bench.search.placement import open_executor
-from bench.search.plan import Plan
+from bench.search.plan import SweepPlan
 from bench.search.sharing import SECONDS_BETWEEN_LOOKS
 from bench.search.storage import open_storage
 from core.errors import RUN_FAILED, UserError
@@ -36,7 +36,7 @@ class SweepResult:
     baselines: list[RunRecord]
 
 
-def run_plan(plan: Plan, report: Report) -> SweepResult:
+def run_plan(plan: SweepPlan, report: Report) -> SweepResult:
     """Run what is missing of a plan and collect the whole of it.
 
     Raises:
@@ -69,7 +69,7 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
     return SweepResult([contender.result for contender in contenders], baselines)
 
 
-def records_of(plan: Plan, report: Report) -> list[RunRecord]:
+def records_of(plan: SweepPlan, report: Report) -> list[RunRecord]:
     """The final records of every model and the baselines of a sweep.
 
     Raises:

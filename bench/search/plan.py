@@ -82,7 +82,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """What a sweep is asked to do; all entries share ``settings``.
 
     Attributes:
@@ -111,7 +111,7 @@ class Plan:
         return f"n_trials={trials}, but the search space{models} has only {counts}"
 
 
-def plan_sweep(settings: Mapping[str, Any]) -> Plan:
+def plan_sweep(settings: Mapping[str, Any]) -> SweepPlan:
     """What a sweep of these settings does.
 
     Args:
@@ -163,7 +163,7 @@ def plan_sweep(settings: Mapping[str, Any]) -> Plan:
             f"the search space has the key '{key}', which no model of this sweep has: "
             + nearest(key, keys)
         )
-    return Plan(entries, first.sweep, dry_run, device_like)
+    return SweepPlan(entries, first.sweep, dry_run, device_like)
 
 
 def _refuse_without_effect(first: Configuration, settings: Mapping[str, Any]) -> None:
@@ -367,6 +367,6 @@ def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
             )
 
 
-def make_plan(words: Sequence[str]) -> Plan:
+def make_plan(words: Sequence[str]) -> SweepPlan:
     """As :func:`plan_sweep`, of command-line words."""
     return plan_sweep(read_with_lists(words))

@@ -94,11 +94,11 @@ class LogLinearMamba2Mixer(Mamba2Mixer, GrowingMixer):
         x = x.unflatten(-1, (self.heads, -1))
         steps = functional.softplus(steps + self.step_bias)
         writes = Writes(write.unsqueeze(-2), steps.unsqueeze(-1) * x, -steps * self.log_rates.exp())
-        found, blocks = log_linear_recurrence(
+        outputs, blocks = log_linear_recurrence(
             read.unsqueeze(-2), writes, self.weights(hidden), state.blocks if state else None
         )
-        found = torch.addcmul(found, x, self.skip[:, None])
-        mixed = self.norm(found.flatten(2) * functional.silu(gates))
+        outputs = torch.addcmul(outputs, x, self.skip[:, None])
+        mixed = self.norm(outputs.flatten(2) * functional.silu(gates))
         return self.output_projection(mixed), LogLinearState(past, blocks)
 
 

@@ -230,7 +230,7 @@ class Mamba3Mixer(RecurrentMixer):
         queries = self._turn(self._for_heads(self.read_norm(read), self.read_bias), angles)
 
         share = torch.sigmoid(parts["shares"]) if self.trapezoid else torch.ones_like(steps)
-        found, recurrence = trapezoid_recurrence(
+        outputs, recurrence = trapezoid_recurrence(
             queries,
             keys,
             values,
@@ -239,8 +239,8 @@ class Mamba3Mixer(RecurrentMixer):
             (1 - share) * steps,
             state.recurrence if state else None,
         )
-        found = torch.addcmul(found, values, self.skip[:, None])
-        mixed = found.flatten(2) * functional.silu(parts["gates"])
+        outputs = torch.addcmul(outputs, values, self.skip[:, None])
+        mixed = outputs.flatten(2) * functional.silu(parts["gates"])
         return self.output_projection(mixed), Mamba3State(past, last_angles, recurrence)
 
     def _rates(self, a: Tensor) -> Tensor:

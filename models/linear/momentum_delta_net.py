@@ -109,12 +109,12 @@ def momentum_delta_rule(
 
         corrections = weights_before * (k @ k.mT) * rates.mT
         reads = torch.cat((decayed.exp() * k, of_momentum_before * k), -1)
-        known, by_state = solve_unit_triangular(corrections, v, reads)
+        offsets, by_state = solve_unit_triangular(corrections, v, reads)
         scores = weights * (q @ k.mT) * rates.mT
         to_memory = (weights[..., -1:, :].mT * rates * k).mT
         to_momentum = ((faded[..., -1:, :] - faded).exp() * rates * k).mT
         per_chunk = (
-            known,
+            offsets,
             by_state,
             to_memory,
             to_momentum,
@@ -123,12 +123,12 @@ def momentum_delta_rule(
             faded[..., -1:, :].exp(),
         )
         entering, errors = [], []
-        for own, read, write, store, keep, release, fade in zip(
+        for offset, read, write, store, keep, release, fade in zip(
             *(part.unbind(0) for part in per_chunk), strict=True
         ):
-            both = torch.cat((memory, momentum), -2)
-            entering.append(both)
-            error = own - read @ both
+            stacked = torch.cat((memory, momentum), -2)
+            entering.append(stacked)
+            error = offset - read @ stacked
             errors.append(error)
             memory = keep * memory + release * momentum + write @ error
             momentum = fade * momentum + store @ error

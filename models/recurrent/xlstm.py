@@ -44,7 +44,7 @@ class BlockMap(nn.Module):
         return torch.einsum("btni,nio->btno", blocks, self.weights).flatten(2)
 
 
-class MatrixMemory(NamedTuple):
+class ScaledMatrix(NamedTuple):
     """Memory and normaliser as one, (batch, heads, key width, value width + 1), divided by e^m;
     m, (batch, heads)."""
 
@@ -58,8 +58,8 @@ def matrix_lstm(
     values: Tensor,
     log_inputs: Tensor,
     log_forgets: Tensor,
-    state: MatrixMemory | None = None,
-) -> tuple[Tensor, MatrixMemory]:
+    state: ScaledMatrix | None = None,
+) -> tuple[Tensor, ScaledMatrix]:
     """C_t = f C_{t−1} + i k ⊗ v,  n_t = f n_{t−1} + i k,  h_t = C_tᵀ q / max(|n_t · q|, 1).
 
     i = e^ĩ may be of any size. Everything is divided by e^m, with m the largest exponent inside, as
@@ -93,16 +93,16 @@ def matrix_lstm(
         writes = Writes(keys, weights * counted, log_forgets + (before - scales))
         read, memory = linear_recurrence(queries, writes, None if state is None else state.memory)
         total, count = read[..., :-1], read[..., -1:]
-        one = (-scales).exp().clamp(min=torch.finfo(count.dtype).tiny).unsqueeze(-1)
-        outputs = total / torch.maximum(count.abs(), one)
-    return outputs.to(dtype), MatrixMemory(memory, scales[:, -1])
+        floor = (-scales).exp().clamp(min=torch.finfo(count.dtype).tiny).unsqueeze(-1)
+        outputs = total / torch.maximum(count.abs(), floor)
+    return outputs.to(dtype), ScaledMatrix(memory, scales[:, -1])
 
 
 class MatrixState(NamedTuple):
     """Inputs that the convolution still sees, and the memories."""
 
     past: Tensor
-    memory: MatrixMemory
+    memory: ScaledMatrix
 
 
 class MatrixLSTMMixer(RecurrentMixer):
@@ -242,9 +242,9 @@ class ScalarLSTMMixer(RecurrentMixer):
             log_forget = functional.logsigmoid(forget)
             # c / n does not depend on m, so that no gradient goes through it.
             largest = torch.maximum(log_forget.detach() + scale, log_input.detach())
-            kept, entering = (log_forget + scale - largest).exp(), (log_input - largest).exp()
-            cell = kept * cell + entering * torch.tanh(candidate)
-            count = kept * count + entering
+            retained, entering = (log_forget + scale - largest).exp(), (log_input - largest).exp()
+            cell = retained * cell + entering * torch.tanh(candidate)
+            count = retained * count + entering
             output, scale = torch.sigmoid(gate) * cell / count, largest
             outputs.append(output)
         return torch.stack(outputs, 1), ScalarState(past, output, cell, count, scale)

@@ -164,11 +164,11 @@ def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     return [record for record in records if began(record) > since]
 
 
-def differing(claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]]) -> list[str]:
-    """What of ``known`` is not what the claims are now, in words."""
+def differing(claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]]) -> list[str]:
+    """What of ``frozen`` is not what the claims are now, in words."""
     lines = []
     for figure, claims_of_figure in claims.items():
-        entries = known.get(figure, {})
+        entries = frozen.get(figure, {})
         for claim in claims_of_figure:
             entry = entries.get(claim.name)
             if entry is None:
@@ -179,36 +179,36 @@ def differing(claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]]) ->
                 lines.append(f"{figure}, {claim.name}: its test was edited")
         gone = set(entries) - {claim.name for claim in claims_of_figure}
         lines += [f"{figure}, {name}: is gone" for name in sorted(gone)]
-    return lines + [f"{figure}: is gone" for figure in sorted(set(known) - set(claims))]
+    return lines + [f"{figure}: is gone" for figure in sorted(set(frozen) - set(claims))]
 
 
-def differing_numbers(now: Mapping[str, float], known: Mapping[str, Kept]) -> list[str]:
-    """What of ``known`` is not what the numbers are now, in words."""
+def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, Kept]) -> list[str]:
+    """What of ``frozen`` is not what the numbers are now, in words."""
     lines = [
-        f"{name}: is {value}, was {known[name].value}" if name in known else f"{name}: is new"
+        f"{name}: is {value}, was {frozen[name].value}" if name in frozen else f"{name}: is new"
         for name, value in now.items()
-        if name not in known or known[name].value != value
+        if name not in frozen or frozen[name].value != value
     ]
-    return lines + [f"{name}: is gone" for name in sorted(set(known) - set(now))]
+    return lines + [f"{name}: is gone" for name in sorted(set(frozen) - set(now))]
 
 
 def updated_numbers(
-    values: Mapping[str, float], known: Mapping[str, Kept], now: str
+    values: Mapping[str, float], frozen: Mapping[str, Kept], now: str
 ) -> dict[str, Kept]:
     """What is to be kept: times stay where nothing differs."""
     return {
-        name: known[name] if name in known and known[name].value == value else Kept(value, now)
+        name: frozen[name] if name in frozen and frozen[name].value == value else Kept(value, now)
         for name, value in values.items()
     }
 
 
 def updated(
-    claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]], now: str
+    claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]], now: str
 ) -> dict[str, dict[str, FrozenClaim]]:
     """What is to be kept: times stay where nothing differs."""
     return {
         figure: {
-            claim.name: _entry(claim, known.get(figure, {}).get(claim.name), now)
+            claim.name: _entry(claim, frozen.get(figure, {}).get(claim.name), now)
             for claim in claims_of_figure
         }
         for figure, claims_of_figure in claims.items()

@@ -176,14 +176,14 @@ class Measured:
         )
 
 
-def _items(found: Records, name: str, number: Number) -> Items | None:
+def _items(records: Records, name: str, number: Number) -> Items | None:
     if number.items is None:
-        return items_of(found, name) if name else None
-    parts = [[number.items(record) for record in part] for part in by_data_seed(found)]
+        return items_of(records, name) if name else None
+    parts = [[number.items(record) for record in part] for part in by_data_seed(records)]
     if number.fresh:
         return Items(sum(map(sum, parts)), 0.0)
-    own = [Items(min(counts)) for counts in parts]
-    return drawn_anew(own) if len(own) > 1 else (own[0] if own else None)
+    by_part = [Items(min(counts)) for counts in parts]
+    return drawn_anew(by_part) if len(by_part) > 1 else (by_part[0] if by_part else None)
 
 
 @dataclass(frozen=True)
@@ -207,14 +207,14 @@ class Rule:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
-def within(what: Quantity, low: float = -math.inf, high: float = math.inf) -> Rule:
+def within(quantity: Quantity, low: float = -math.inf, high: float = math.inf) -> Rule:
     """The mean over seeds lies between ``low`` and ``high``, ends included."""
     numbers = limits(low=low, high=high)
 
     def judge(records: Records, level: float) -> Finding:
-        return verdicts.mean_within(what.sample(records), low, high, level)
+        return verdicts.mean_within(quantity.sample(records), low, high, level)
 
-    return Rule(f"{named(what)} {_between(low, high)} {INTERVAL}", judge, numbers)
+    return Rule(f"{named(quantity)} {_between(low, high)} {INTERVAL}", judge, numbers)
 
 
 def above(a: Quantity, b: Quantity, by: float = 0.0) -> Rule:
@@ -253,15 +253,15 @@ def difference(
     return Rule(text, judge, limits(low=low, high=high))
 
 
-def share_of(what: Quantity, at_least: float, certain: float = 0.5) -> Rule:
+def share_of(quantity: Quantity, at_least: float, certain: float = 0.5) -> Rule:
     """A predicate (a number of 1) holds for so many of the seeds."""
 
     def judge(records: Records, level: float) -> Finding:
-        return verdicts.share_of_seeds(what.sample(records), at_least, certain, level)
+        return verdicts.share_of_seeds(quantity.sample(records), at_least, certain, level)
 
     text = (
-        f"{named(what)} in {at_least:g} of the seeds or more, and in more than {certain:g} of all "
-        "seeds there could be, by the exact 95 % interval"
+        f"{named(quantity)} in {at_least:g} of the seeds or more, and in more than {certain:g} of "
+        "all seeds there could be, by the exact 95 % interval"
     )
     return Rule(text, judge, {"at_least": at_least, "certain": certain})
 
@@ -352,13 +352,13 @@ def told(rule: Rule, before: Words = lambda _: "", after: Words = lambda _: "") 
     return replace(rule, judge=judge)
 
 
-def named(what: Quantity) -> str:
+def named(quantity: Quantity) -> str:
     """ "in-context accuracy of attention, 2 layers", for the text of a rule."""
-    if not hasattr(what, "sample"):
-        raise no_quantity(what)
-    if isinstance(what, Measured) and what.number.name and what.number.name not in what.label:
-        return f"{what.number.name} of {what.label}"
-    return what.label
+    if not hasattr(quantity, "sample"):
+        raise no_quantity(quantity)
+    number_name = quantity.number.name if isinstance(quantity, Measured) else ""
+    label = quantity.label
+    return label if number_name in label else f"{number_name} of {label}"
 
 
 def _between(low: float, high: float) -> str:
@@ -368,7 +368,7 @@ def _between(low: float, high: float) -> str:
 
 
 def largest_of(
-    parts: Callable[[Records], Iterable[tuple[float, Rule]]], what: str, text: str
+    parts: Callable[[Records], Iterable[tuple[float, Rule]]], noun: str, text: str
 ) -> Rule:
     """Every rule holds, as in :func:`each`, where there are too many to tell the evidence of all.
 
@@ -384,7 +384,7 @@ def largest_of(
             return finding
         first, *others = (rule.judge(records, level) for _, rule in by_size)
         failing = [other.evidence for other in others if other.verdict != verdicts.REPRODUCED]
-        largest = f"the largest of {len(by_size)} {what}: {first.evidence}"
+        largest = f"the largest of {len(by_size)} {noun}: {first.evidence}"
         return replace(finding, evidence="; ".join([largest, *failing]))
 
     return Rule(text, judge)

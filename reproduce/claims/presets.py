@@ -61,8 +61,8 @@ def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[R
     refuse_mixtures(
         kept_by_id.values(),
         lambda run: {k: v for k, v in settings_of(run, run.preset).items() if k in changed},
-        lambda key, one, other: (
-            f"have {key}={one} and {key}={other}, and one figure compares runs of the same "
+        lambda key, first, second: (
+            f"have {key}={first} and {key}={second}, and one figure compares runs of the same "
             "settings: keep the records of one setting, or make the others with it too"
         ),
     )

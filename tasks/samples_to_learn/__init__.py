@@ -132,8 +132,8 @@ class SamplesToLearn(Measurement):
         last = [f"samples_to_half/{layer}/N={self.tokens[-1]}" for layer in LAYERS]
         needed = [evaluation.metrics.get(name) for name in last]
         # A layer that never learns needs more than were given.
-        few, many = (x or float(self.most * self.tokens[-1]) for x in needed)
-        evaluation.metrics["ratio"] = many / few
+        feed_forward, attention = (x or float(self.most * self.tokens[-1]) for x in needed)
+        evaluation.metrics["ratio"] = attention / feed_forward
         return evaluation
 
     def _learned(

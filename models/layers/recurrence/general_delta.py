@@ -180,13 +180,13 @@ def _chunk_by_chunk(
     decay = _decay(edits, chunk)
     reader = Reader(x, before=edits.undecayed)
     (scores,), (corrections,) = decay.scores([Reader(q), reader], [k])
-    known, by_memory = solve_unit_triangular(corrections, z, decay.from_the_start(reader))
+    offsets, by_memory = solve_unit_triangular(corrections, z, decay.from_the_start(reader))
     places = decay.to_the_end(k).mT
     whole = decay.whole.expand(len(z), -1, -1, -1, -1)
 
     entering, written = [], []
     # Unbound at once: the gradient of each selection would be as large as the whole sequence.
-    parts = (part.unbind(0) for part in (known, by_memory, places, whole))
+    parts = (part.unbind(0) for part in (offsets, by_memory, places, whole))
     for targets, vectors, keys, factors in zip(*parts, strict=True):
         entering.append(memory)
         writes = targets - vectors @ memory

@@ -21,6 +21,9 @@ OTHER_VALUES = {
     "deterministic algorithms": True,
     "precision of products": "medium",
     "anomaly detection": True,
+    "TF32 of cuDNN": not torch.backends.cudnn.allow_tf32,
+    "benchmark of cuDNN": not torch.backends.cudnn.benchmark,
+    "determinism of cuDNN": not torch.backends.cudnn.deterministic,
 }
 
 
@@ -139,4 +142,4 @@ def test_a_model_that_draws_apart_has_other_weights_for_every_seed() -> None:
 
 
 def test_what_is_made_of_weights_is_a_setting() -> None:
-    assert numerics.OF_WEIGHTS.keys() <= SETTINGS.keys()
+    assert {*numerics.OF_WEIGHTS} <= numerics.FUNCTIONS.keys() == SETTINGS.keys()
