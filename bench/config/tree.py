@@ -163,6 +163,9 @@ def _checked_choice(group: str, name: Any) -> str:
     kind = SINGULAR.get(group, "model")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
+    for other, singular in SINGULAR.items():
+        if name in choices(other):
+            raise UserError(f"there is no {kind} '{name}': that is a {singular}, {other}={name}")
     hint = nearest(str(name), valid)
     advice = "" if kind == "preset" else ONE_OF_YOUR_OWN
     more = advice if hint.startswith("valid") else " python -m bench lists them all"
