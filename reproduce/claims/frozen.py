@@ -239,16 +239,14 @@ def write_frozen(
     _by_words.cache_clear()
 
 
-def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) -> int:
+def main(update: bool, claims: Claims, judge_again: Callable[[], None]) -> int:
     """Compare the claims and the numbers of judging with what is kept, or keep them and judge what
     is committed again."""
     known_entries, known_numbers, own_numbers = read_frozen(), read_numbers(), numbers()
     lines = [*differing_numbers(own_numbers, known_numbers), *differing(claims, known_entries)]
-    if list(words) not in ([], ["update=true"]):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     for line in lines:
         print(line)
-    if words:
+    if update:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         kept_numbers = updated_numbers(own_numbers, known_numbers, now)
         write_frozen(updated(claims, known_entries, now), kept_numbers=kept_numbers)
