@@ -77,22 +77,22 @@ class Exchanges(GeneratedTask):
         names = _distinct(generator, count, self.names, self.people)
         objects = names if self.fixed else _distinct(generator, count, self.names, self.people)
         people, held = FIRST_NAME + names, FIRST_NAME + self.names + objects
-        given = np.stack([people, held], axis=2)
+        first_pairs = np.stack([people, held], axis=2)
         most, rows = self.exchanges[-1], np.arange(count)
-        one = generator.integers(0, self.people, (count, most))
+        giver = generator.integers(0, self.people, (count, most))
         # Another person: so many further on, and never as many as there are.
-        other = (one + generator.integers(1, self.people, (count, most))) % self.people
-        written = np.stack([people[rows[:, None], x] for x in (one, other)], axis=2)
+        taker = (giver + generator.integers(1, self.people, (count, most))) % self.people
+        written = np.stack([people[rows[:, None], x] for x in (giver, taker)], axis=2)
         takes_place = np.arange(most) >= most - generator.choice(self.exchanges, count)[:, None]
         written[~takes_place] = FILLER
         for step in range(most):
             ready = rows[takes_place[:, step]]
-            pair = np.stack([one[ready, step], other[ready, step]])
+            pair = np.stack([giver[ready, step], taker[ready, step]])
             held[ready, pair] = held[ready, pair[::-1]]
         order = _distinct(generator, count, self.people, self.people)
-        asked = np.take_along_axis(people, order, axis=1)
-        questions = np.stack([np.full_like(asked, QUESTION), asked], axis=2)
-        parts = [part.reshape(count, -1) for part in (given, written, questions)]
+        questioned = np.take_along_axis(people, order, axis=1)
+        questions = np.stack([np.full_like(questioned, QUESTION), questioned], axis=2)
+        parts = [part.reshape(count, -1) for part in (first_pairs, written, questions)]
         targets = np.full((count, self.length), IGNORED)
         targets[:, self._asked] = np.take_along_axis(held, order, axis=1)
         return np.concatenate(parts, axis=1), targets
@@ -126,9 +126,9 @@ class Exchanges(GeneratedTask):
             written = tokens[tokens != FILLER].tolist()
             pairs = list(zip(written[::2], written[1::2], strict=True))
             held = dict(pairs[: self.people])
-            for one, other in pairs[self.people : -self.people]:
+            for giver, taker in pairs[self.people : -self.people]:
                 if tracks:
-                    held[one], held[other] = held[other], held[one]
+                    held[giver], held[taker] = held[taker], held[giver]
             answers = [held[name] for _, name in pairs[-self.people :]]
             logits[row, np.arange(self.length)[self._asked], answers] = CERTAIN
         return logits

@@ -144,10 +144,9 @@ class Moves:
         if any(name.startswith(f"{module}.") for name in self.old.modules):
             return False
         versions = self.old.modules[module], self.new.modules[module]
-        names = {n for version in versions for s in version.statements for n in s.binds} | {
-            *versions[0].imports,
-            *versions[1].imports,
-        }
+        names = set[str]()
+        for version in versions:
+            names.update(version.imports, *(statement.binds for statement in version.statements))
         pairs = ((self.old.leads_to(module, n), self.new.leads_to(module, n)) for n in names)
         return all(self._equal(*pair) for pair in pairs)
 
