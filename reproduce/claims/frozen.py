@@ -102,11 +102,11 @@ def _hash(content: object) -> str:
 
 def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, FrozenClaim]]:
     """Figure -> name of the claim -> what is kept of it."""
-    return {
-        figure: {name: FrozenClaim(**entry) for name, entry in claims.items()}
-        for figure, claims in _content(path).items()
-        if figure != NUMBERS
-    }
+    by_figure = {}
+    for figure, claims in _content(path).items():
+        if figure != NUMBERS:
+            by_figure[figure] = {name: FrozenClaim(**entry) for name, entry in claims.items()}
+    return by_figure
 
 
 def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
@@ -206,13 +206,13 @@ def updated(
     claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]], now: str
 ) -> dict[str, dict[str, FrozenClaim]]:
     """What is to be kept: times stay where nothing differs."""
-    return {
-        figure: {
-            claim.name: _entry(claim, frozen.get(figure, {}).get(claim.name), now)
-            for claim in claims_of_figure
+    by_figure: dict[str, dict[str, FrozenClaim]] = {}
+    for figure, claims_of_figure in claims.items():
+        before = frozen.get(figure, {})
+        by_figure[figure] = {
+            claim.name: _entry(claim, before.get(claim.name), now) for claim in claims_of_figure
         }
-        for figure, claims_of_figure in claims.items()
-    }
+    return by_figure
 
 
 def _entry(claim: Hashes, old: FrozenClaim | None, now: str) -> FrozenClaim:

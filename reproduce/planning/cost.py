@@ -129,12 +129,12 @@ class Speeds:
             if record.outcome in FINISHED and not is_twin(record):  # one step is mostly the start
                 self._measured[training_key(record.config, 0)].append(record)
                 self._of_task[record.task, record.role == "baseline"].append(record)
-        self._trained = [
-            record
-            for (_, baseline), runs in self._of_task.items()
-            for record in runs
-            if not baseline and record.cost.training_flops and record.cost.training_steps
-        ]
+        self._trained: list[RunRecord] = []
+        for (_, baseline), runs in self._of_task.items():
+            if not baseline:
+                self._trained += [
+                    r for r in runs if r.cost.training_flops and r.cost.training_steps
+                ]
         self._of_kind: dict[RunKind, list[tuple[RunRecord, StepSize]]] = defaultdict(list)
         # Of runs whose steps are of one size the first stands for all.
         first = {
@@ -236,7 +236,10 @@ class Speeds:
         if key not in self._close:
             unlike = {k: [getattr(k, n) != v for n, v in wanted.items()] for k in self._of_kind}
             least = min(unlike.values())
-            self._close[key] = [r for k in unlike if unlike[k] == least for r in self._of_kind[k]]
+            self._close[key] = []
+            for kind, differs in unlike.items():
+                if differs == least:
+                    self._close[key] += self._of_kind[kind]
         return self._close[key]
 
     def _training(self, configuration: Configuration) -> ExpectedCost:
