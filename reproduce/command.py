@@ -104,8 +104,9 @@ def _failed_altogether(records: Sequence[RunRecord]) -> bool:
     for record in records:
         if record.role != "baseline":
             outcomes[record.model].add(record.outcome)
-    nothing = [seen for seen in outcomes.values() if "ok" not in seen]
-    return any("failed" in seen for seen in nothing) or 0 < len(nothing) == len(outcomes)
+    without_result = [names for names in outcomes.values() if "ok" not in names]
+    none_finished = 0 < len(without_result) == len(outcomes)
+    return none_finished or any("failed" in names for names in without_result)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

@@ -176,9 +176,9 @@ class Speeds:
         if predictors:
             if not runs:
                 return _around(10.0, BY_NOTHING, f"predictors of {configuration.task}, unmeasured")
-            together = math.fsum(record.cost.wall_seconds for record in runs)
-            all_of_them = together / len({record.identity for record in runs}) * PREDICTORS
-            return ExpectedCost(all_of_them, all_of_them, all_of_them)
+            seconds_so_far = math.fsum(record.cost.wall_seconds for record in runs)
+            seconds_of_all = seconds_so_far / len({record.identity for record in runs}) * PREDICTORS
+            return ExpectedCost(seconds_of_all, seconds_of_all, seconds_of_all)
         same = self._measured.get(key)
         if same and configuration.preset not in GPU_PRESETS:
             seconds = [record.cost.wall_seconds for record in same]
@@ -223,11 +223,12 @@ class Speeds:
             gaps = ((abs(math.log(step.over(size))), record) for record, size in close)
             return min(gaps, key=lambda gap: (gap[0], gap[1].run_id))[1]
 
-        of_model, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
-        if kin.task != kind.task:  # never run: as many as it has in the middle of others
-            theirs = [r for r in self._trained if r.model == kin.model]
-            kin = sorted(theirs, key=lambda r: (_flops(step, r), r.run_id))[len(theirs) // 2]
-        alike = of_model if _is_of_kind(of_model, kind) else kin
+        of_model, of_task = nearest("model", "task", "preset"), nearest("task", "model", "preset")
+        if of_task.task != kind.task:  # never run: as many as it has in the middle of others
+            runs_of_model = [r for r in self._trained if r.model == of_task.model]
+            runs_of_model.sort(key=lambda r: (_flops(step, r), r.run_id))
+            of_task = runs_of_model[len(runs_of_model) // 2]
+        alike = of_model if _is_of_kind(of_model, kind) else of_task
         return alike, _is_of_kind(alike, kind)
 
     def _closest(self, wanted: Mapping[str, str]) -> list[tuple[RunRecord, StepSize]]:
