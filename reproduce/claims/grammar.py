@@ -352,10 +352,9 @@ def told(rule: Rule, before: Words = lambda _: "", after: Words = lambda _: "") 
 
 def named(quantity: Quantity) -> str:
     """ "in-context accuracy of attention, 2 layers", for the text of a rule."""
-    number_name = quantity.number.name if isinstance(quantity, Measured) else ""
-    if number_name and number_name not in quantity.label:
-        return f"{number_name} of {quantity.label}"
-    return quantity.label
+    label = quantity.label
+    name = quantity.number.name if isinstance(quantity, Measured) else ""
+    return f"{name} of {label}" if name and name not in label else label
 
 
 def _finite(**numbers: float) -> dict[str, float]:
