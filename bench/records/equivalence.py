@@ -136,21 +136,25 @@ class Equivalence(FrozenModel):
             settings = {key: value for key, value in settings.items() if key not in self.added}
         else:
             return None
-        parts = [(key.partition("."), value) for key, value in settings.items()]
-        config = {
-            section: {key: v for (s, _, key), v in parts if s == section} for section in name.config
-        }
+        config: dict[str, dict[str, Any]] = {section: {} for section in name.config}
+        for whole, value in settings.items():
+            section, _, key = whole.partition(".")
+            if section in config:
+                config[section][key] = value
         for section, target in (("tasks", code.task), ("models", code.model)):
             if "_target_" in name.config.get(section, {}):
                 config[section]["_target_"] = target
         return Name(code, config)
 
 
-def flat(config: Config) -> dict[str, Any]:
+def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Each setting by "section.key"; the classes of task and model are none."""
-    sections = config.items()
-    settings = {f"{section}.{key}": v for section, values in sections for key, v in values.items()}
-    return {key: value for key, value in settings.items() if not key.endswith("._target_")}
+    settings = {}
+    for section, values in config.items():
+        for key, value in values.items():
+            if not f"{section}.{key}".endswith("._target_"):
+                settings[f"{section}.{key}"] = value
+    return settings
 
 
 class _Table(FrozenModel):

@@ -75,10 +75,11 @@ def over_seeds_and_items(
     if len(parts) < 2:
         return mean_interval(values, kind, items)
     value_by_run = {r.run_id: v for r, v in zip(records, values, strict=True) if v is not None}
-    values_by_part = [
-        [value_by_run[run.run_id] for run in part if run.run_id in value_by_run] for part in parts
-    ]
-    return mean_interval([mean_of(part) if part else None for part in values_by_part], kind, items)
+    means = []
+    for part in parts:
+        of_part = [value_by_run[run.run_id] for run in part if run.run_id in value_by_run]
+        means.append(mean_of(of_part) if of_part else None)
+    return mean_interval(means, kind, items)
 
 
 def items_of(records: Sequence[RunRecord], metric: str, minus: str = "") -> Items | None:

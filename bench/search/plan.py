@@ -348,7 +348,10 @@ def some_model(settings: Mapping[str, Any]) -> str:
 
 
 def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
-    return {f"models.{key}" for c in configurations for key in c.models if key != "_target_"}
+    keys = set[str]()
+    for configuration in configurations:
+        keys |= {f"models.{key}" for key in configuration.models}
+    return keys - {"models._target_"}
 
 
 def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
