@@ -354,21 +354,11 @@ def told(rule: Rule, before: Words = lambda _: "", after: Words = lambda _: "") 
 
 def named(quantity: Quantity) -> str:
     """ "in-context accuracy of attention, 2 layers", for the text of a rule."""
-<<<<<<< HEAD
     if not hasattr(quantity, "sample"):
         raise no_quantity(quantity)
-    number_name = quantity.number.name if isinstance(quantity, Measured) else ""
-    label = quantity.label
-    return label if number_name in label else f"{number_name} of {label}"
-=======
     label = quantity.label
     name = quantity.number.name if isinstance(quantity, Measured) else ""
     return f"{name} of {label}" if name and name not in label else label
-
-
-def _finite(**numbers: float) -> dict[str, float]:
-    return {name: value for name, value in numbers.items() if math.isfinite(value)}
->>>>>>> w-words
 
 
 def _between(low: float, high: float) -> str:
@@ -384,7 +374,7 @@ def largest_of(
 
     Args:
         parts: finds the rules in the records, each with a size, such as an error.
-        what: they are, in words; the evidence is that of the largest, and of all that fail.
+        noun: what they are, in words; the evidence is that of the largest, and of all that fail.
     """
 
     def judge(records: Records, level: float) -> Finding:
