@@ -101,8 +101,8 @@ def _measured(wait: Wait, trees: dict[str, Path], rounds: int) -> dict[str, list
                 if not count and wait.prepared_by:
                     _cpu_seconds(wait.prepared_by.split(), root, place)
                 for name in wait.made_anew:
-                    made = place / "runs" / name
-                    shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
+                    output = place / "runs" / name
+                    shutil.rmtree(output) if output.is_dir() else output.unlink(missing_ok=True)
                 spent = _cpu_seconds(wait.command.split(), root, place)
                 if count:
                     seconds[tree].append(spent)

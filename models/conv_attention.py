@@ -24,7 +24,7 @@ STANDARD_DEVIATION = 0.02
 BYTES_PER_NUMBER = 4
 
 
-class BlockState(NamedTuple):
+class ConvAttentionState(NamedTuple):
     """What one block keeps.
 
     Attributes:
@@ -37,7 +37,7 @@ class BlockState(NamedTuple):
     values: Tensor
 
 
-class Attention(nn.Module):
+class ConvAttentionMixer(nn.Module):
     """Causal softmax attention over convolved queries, keys and values."""
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:
@@ -48,7 +48,9 @@ class Attention(nn.Module):
         self.convolution = ShortConvolution(3 * width, kernel, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
-    def forward(self, hidden: Tensor, state: BlockState | None) -> tuple[Tensor, BlockState]:
+    def forward(
+        self, hidden: Tensor, state: ConvAttentionState | None
+    ) -> tuple[Tensor, ConvAttentionState]:
         """Hidden vectors (batch, time, width) -> (batch, time, width), and the state after them.
 
         With a state, ``time`` is 1.
@@ -67,17 +69,17 @@ class Attention(nn.Module):
         attended = functional.scaled_dot_product_attention(
             queries, keys, values, is_causal=state is None
         )
-        return self.output(join_heads(attended)), BlockState(recent, keys, values)
+        return self.output(join_heads(attended)), ConvAttentionState(recent, keys, values)
 
 
-class Block(nn.Module):
+class ConvAttentionBlock(nn.Module):
     """x + attention(norm(x)), then x + MLP(norm(x)) unless ``mlp`` is false; the MLP is 4 times
     wider, tanh GELU."""
 
     def __init__(self, width: int, heads: int, kernel: int, dropout: float, *, mlp: bool) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width, bias=False)
-        self.attention = Attention(width, heads, kernel)
+        self.attention = ConvAttentionMixer(width, heads, kernel)
         self.mlp = mlp
         if mlp:
             self.mlp_norm = nn.LayerNorm(width, bias=False)
@@ -85,7 +87,9 @@ class Block(nn.Module):
             self.output = nn.Linear(4 * width, width, bias=False)
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, state: BlockState | None = None) -> tuple[Tensor, BlockState]:
+    def forward(
+        self, hidden: Tensor, state: ConvAttentionState | None = None
+    ) -> tuple[Tensor, ConvAttentionState]:
         """Hidden vectors (batch, time, width) -> (batch, time, width), and the state after them."""
         attended, state = self.attention(self.attention_norm(hidden), state)
         hidden = hidden + self.dropout(attended)
@@ -132,7 +136,7 @@ class ConvAttention(nn.Module):
         self.input_output = InputOutput(specification, width, standard_deviation=STANDARD_DEVIATION)
         self.dropout = Dropout(dropout)
         self.blocks = nn.ModuleList(
-            Block(width, heads, kernel, dropout, mlp=mlp) for _ in range(layers)
+            ConvAttentionBlock(width, heads, kernel, dropout, mlp=mlp) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width, bias=False)
         for name, parameter in self.blocks.named_parameters():
@@ -159,8 +163,8 @@ class ConvAttention(nn.Module):
         return self.input_output.matrix
 
     def step(
-        self, inputs: Tensor, state: list[BlockState] | None = None
-    ) -> tuple[Tensor, list[BlockState]]:
+        self, inputs: Tensor, state: list[ConvAttentionState] | None = None
+    ) -> tuple[Tensor, list[ConvAttentionState]]:
         """One position: (batch,) or (batch, channels) -> (batch, output_size), state per block."""
         hidden = self.dropout(self.input_output.embed(inputs).unsqueeze(1))
         states = []

@@ -164,8 +164,8 @@ class H3Mixer(Mixer):
         """A, B and the steps are learnt slowly and without decay, D without decay."""
         dynamics = ("log_steps", "log_decay", "frequencies", "write")
         slow = ("shift.write", *(f"diagonal.{name}" for name in dynamics))
-        kept = ("shift.skip", "diagonal.skip")
-        return dict.fromkeys(slow, SLOW) | {name: {"weight_decay": 0.0} for name in kept}
+        undecayed = ("shift.skip", "diagonal.skip")
+        return dict.fromkeys(slow, SLOW) | {name: {"weight_decay": 0.0} for name in undecayed}
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""

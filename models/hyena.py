@@ -77,7 +77,7 @@ class Filter(nn.Module):
         values = torch.cat((time, angles.cos(), -angles.sin()), -1)
         for layer in self.hidden:
             values = torch.sin(self.sine * layer(values))
-        slowest, fastest = (-math.log(WINDOW_TARGET) / one for one in (SLOWEST, FASTEST))
+        slowest, fastest = (-math.log(WINDOW_TARGET) / share for share in (SLOWEST, FASTEST))
         decays = torch.linspace(slowest, fastest, self.channels, device=device, dtype=dtype)
         return (self.output(values) * torch.exp(-time * decays)).T
 

@@ -43,8 +43,8 @@ class LSTMMixer(Mixer):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """One position, (batch, width) -> (batch, width), and (output, cell) of the same shape."""
         # torch has an axis of layers before the batch.
-        given = None if state is None else (state[0].unsqueeze(0), state[1].unsqueeze(0))
-        outputs, (output, cell) = self.lstm(hidden.unsqueeze(1), given)
+        initial = None if state is None else (state[0].unsqueeze(0), state[1].unsqueeze(0))
+        outputs, (output, cell) = self.lstm(hidden.unsqueeze(1), initial)
         return outputs.squeeze(1), (output.squeeze(0), cell.squeeze(0))
 
     def prefill(self, hidden: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:

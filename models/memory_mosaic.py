@@ -44,7 +44,7 @@ class ContextualState(NamedTuple):
     values: Tensor
 
 
-class BlockState(NamedTuple):
+class MosaicBlockState(NamedTuple):
     """State of the contextual memory, and the leaky average of the persistent one."""
 
     contextual: ContextualState
@@ -84,7 +84,7 @@ class KeyExtractor(nn.Module):
         return SCALAR_GAIN * self.leak.abs()
 
 
-class Memory(nn.Module):
+class MosaicMemory(nn.Module):
     """What both memories share: keys, bandwidth β, the scale of the values and the output map.
 
     Args:
@@ -124,7 +124,7 @@ class Memory(nn.Module):
         return self.dropout if self.training else 0.0
 
 
-class ContextualMemory(Memory):
+class ContextualMemory(MosaicMemory):
     """Memory of the pairs (k_s, v_s) of this sequence before t, read at k_t.
 
     Values look one position ahead: v_s = unit((1 - c) w_{s+1} + c w_s), c = ``value_mixing``.
@@ -191,7 +191,7 @@ class ContextualMemory(Memory):
         return unit(torch.lerp(following, current, mixing))
 
 
-class PersistentMemory(Memory):
+class PersistentMemory(MosaicMemory):
     """Memory of learned pairs, the same for all sequences; it stands where others have an MLP.
 
     The stored keys are not normalised: their length is learned with them.
@@ -229,7 +229,7 @@ class PersistentMemory(Memory):
         return self._write_out(join_heads(read))
 
 
-class Block(nn.Module):
+class MosaicBlock(nn.Module):
     """x + contextual(norm(x)), then x + persistent(norm(x))."""
 
     def __init__(
@@ -246,20 +246,22 @@ class Block(nn.Module):
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
         return self.prefill(hidden)[0]
 
-    def prefill(self, hidden: Tensor) -> tuple[Tensor, BlockState]:
+    def prefill(self, hidden: Tensor) -> tuple[Tensor, MosaicBlockState]:
         """Hidden vectors (batch, time, width) -> (batch, time, width), and the last state."""
         read, contextual = self.contextual.prefill(self.contextual_norm(hidden))
         hidden = hidden + self.dropout(read)
         read, average = self.persistent.prefill(self.persistent_norm(hidden))
-        return hidden + self.dropout(read), BlockState(contextual, average)
+        return hidden + self.dropout(read), MosaicBlockState(contextual, average)
 
-    def step(self, hidden: Tensor, state: BlockState | None) -> tuple[Tensor, BlockState]:
+    def step(
+        self, hidden: Tensor, state: MosaicBlockState | None
+    ) -> tuple[Tensor, MosaicBlockState]:
         """One position: hidden vectors (batch, width) -> (batch, width), and the next state."""
         contextual, average = state or (None, None)
         read, contextual = self.contextual.step(self.contextual_norm(hidden), contextual)
         hidden = hidden + self.dropout(read)
         read, average = self.persistent.step(self.persistent_norm(hidden), average)
-        return hidden + self.dropout(read), BlockState(contextual, average)
+        return hidden + self.dropout(read), MosaicBlockState(contextual, average)
 
 
 class MemoryMosaic(nn.Module):
@@ -307,7 +309,7 @@ class MemoryMosaic(nn.Module):
         self.width = width
         self.input_output = InputOutput(specification, width)
         self.blocks = nn.ModuleList(
-            Block(width, heads, slots, dropout, kernels) for _ in range(layers)
+            MosaicBlock(width, heads, slots, dropout, kernels) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
         # Of the released code, which has tokens alone; neither it nor the paper says why.
@@ -339,7 +341,7 @@ class MemoryMosaic(nn.Module):
         """(output_size, width)"""
         return self.input_output.matrix
 
-    def prefill(self, inputs: Tensor) -> tuple[Tensor, list[BlockState]]:
+    def prefill(self, inputs: Tensor) -> tuple[Tensor, list[MosaicBlockState]]:
         """Inputs as in ``forward`` -> outputs of the last position (batch, output_size), and the
         state from which ``step`` goes on."""
         hidden = self.input_output.embed(inputs)
@@ -350,8 +352,8 @@ class MemoryMosaic(nn.Module):
         return self.input_output.read_out(self._finish(hidden[:, -1])), states
 
     def step(
-        self, inputs: Tensor, state: list[BlockState] | None = None
-    ) -> tuple[Tensor, list[BlockState]]:
+        self, inputs: Tensor, state: list[MosaicBlockState] | None = None
+    ) -> tuple[Tensor, list[MosaicBlockState]]:
         """One position: (batch,) or (batch, channels) -> (batch, output_size), state per block."""
         hidden = self.input_output.embed(inputs)
         states = []
@@ -386,5 +388,5 @@ class MemoryMosaic(nn.Module):
     def _finish(self, hidden: Tensor) -> Tensor:
         return self.norm(hidden) * self.output_scale
 
-    def _typed_blocks(self) -> list[Block]:
-        return cast(list[Block], list(self.blocks))
+    def _typed_blocks(self) -> list[MosaicBlock]:
+        return cast(list[MosaicBlock], list(self.blocks))

@@ -20,9 +20,9 @@ from torch.nn import functional
 from models.layers.contextual_memory import FAST
 from models.layers.delayed_memory import (
     Choices,
-    ContextualMemory,
+    DelayedMemory,
+    DelayedMemoryState,
     LongTermMemory,
-    MemoryState,
     ShortTermMemory,
 )
 from models.layers.embedding import InputOutput
@@ -35,10 +35,10 @@ BYTES_PER_NUMBER = 4
 TRUNCATED_AT = 3.0  # standard deviations
 
 
-class BlockState(NamedTuple):
+class MosaicV2BlockState(NamedTuple):
     """States of the contextual memories, and the leaky average of slots."""
 
-    contextual: tuple[MemoryState, ...]
+    contextual: tuple[DelayedMemoryState, ...]
     persistent: Tensor | tuple[()]
 
 
@@ -69,12 +69,12 @@ class GatedNetwork(nn.Module):
         return self(hidden), ()
 
 
-class Block(nn.Module):
+class MosaicV2Block(nn.Module):
     """x + W_o [contextual memories of norm(x)], then x + persistent(norm(x))."""
 
     def __init__(
         self,
-        contextual: list[ContextualMemory],
+        contextual: list[DelayedMemory],
         persistent: GatedNetwork | PersistentMemory | None,
         width: int,
         dropout: float,
@@ -95,55 +95,55 @@ class Block(nn.Module):
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
         return self.prefill(hidden, delay)[0]
 
-    def prefill(self, hidden: Tensor, delay: int) -> tuple[Tensor, BlockState]:
+    def prefill(self, hidden: Tensor, delay: int) -> tuple[Tensor, MosaicV2BlockState]:
         """Hidden vectors (batch, time, width) -> (batch, time, width), and the last state."""
-        found: list[tuple[Tensor, MemoryState]] = []
+        results: list[tuple[Tensor, DelayedMemoryState]] = []
         if self.contextual:
             normed = self.contextual_norm(hidden)
-            found = [memory(normed, delay) for memory in self.memories()]
-            hidden = hidden + self._write_out([join_heads(read) for read, _ in found])
-        contextual = tuple(state for _, state in found)
+            results = [memory(normed, delay) for memory in self.memories()]
+            hidden = hidden + self._write_out([join_heads(read) for read, _ in results])
+        contextual = tuple(state for _, state in results)
         if self.persistent is None:
-            return hidden, BlockState(contextual, ())
+            return hidden, MosaicV2BlockState(contextual, ())
         read, persistent = self.persistent.prefill(self.persistent_norm(hidden))
-        return hidden + self.dropout(read), BlockState(contextual, persistent)
+        return hidden + self.dropout(read), MosaicV2BlockState(contextual, persistent)
 
     def step(
-        self, hidden: Tensor, state: BlockState | None, delay: int
-    ) -> tuple[Tensor, BlockState]:
+        self, hidden: Tensor, state: MosaicV2BlockState | None, delay: int
+    ) -> tuple[Tensor, MosaicV2BlockState]:
         """One position: hidden vectors (batch, width) -> (batch, width), and the next state."""
-        found: list[tuple[Tensor, MemoryState]] = []
+        results: list[tuple[Tensor, DelayedMemoryState]] = []
         if self.contextual:
             normed = self.contextual_norm(hidden)
             before = state.contextual if state else [None] * len(self.contextual)
-            found = [
-                memory.step(normed, one, delay)
-                for memory, one in zip(self.memories(), before, strict=True)
+            results = [
+                memory.step(normed, memory_state, delay)
+                for memory, memory_state in zip(self.memories(), before, strict=True)
             ]
-            hidden = hidden + self._write_out([read.flatten(1) for read, _ in found])
-        contextual = tuple(one for _, one in found)
+            hidden = hidden + self._write_out([read.flatten(1) for read, _ in results])
+        contextual = tuple(memory_state for _, memory_state in results)
         if self.persistent is None:
-            return hidden, BlockState(contextual, ())
-        kept = cast(Tensor, state.persistent) if state else None
+            return hidden, MosaicV2BlockState(contextual, ())
+        persistent_state = cast(Tensor, state.persistent) if state else None
         read, persistent = cast(PersistentMemory, self.persistent).step(
-            self.persistent_norm(hidden), kept
+            self.persistent_norm(hidden), persistent_state
         )
-        return hidden + self.dropout(read), BlockState(contextual, persistent)
+        return hidden + self.dropout(read), MosaicV2BlockState(contextual, persistent)
 
     def attention_of_last(self, hidden: Tensor, delay: int) -> Tensor:
         """(batch, heads of all memories, time)"""
         normed = self.contextual_norm(hidden)
-        found = [memory.attention_of_last(normed, delay) for memory in self.memories()]
-        return torch.cat(found, 1)
+        attention = [memory.attention_of_last(normed, delay) for memory in self.memories()]
+        return torch.cat(attention, 1)
 
     def vectors_after(self, positions: int) -> int:
         """Vectors of the whole width that one sequence keeps."""
-        kept = sum(memory.vectors_after(positions) for memory in self.memories())
-        return kept + isinstance(self.persistent, PersistentMemory)
+        vectors = sum(memory.vectors_after(positions) for memory in self.memories())
+        return vectors + isinstance(self.persistent, PersistentMemory)
 
-    def memories(self) -> list[ContextualMemory]:
+    def memories(self) -> list[DelayedMemory]:
         """The contextual memories: long-term, short-term."""
-        return cast(list[ContextualMemory], list(self.contextual))
+        return cast(list[DelayedMemory], list(self.contextual))
 
     def _write_out(self, read: list[Tensor]) -> Tensor:
         return self.dropout(self.output(torch.cat(read, -1)))
@@ -215,13 +215,13 @@ class MemoryMosaicV2(nn.Module):
         choices = Choices(width, heads, adaptive_bandwidth, gated_keys, dropout)
         blocks = []
         for layer in range(layers):
-            contextual: list[ContextualMemory] = []
+            contextual: list[DelayedMemory] = []
             if long_term:
                 contextual.append(LongTermMemory(choices))
             if short_term:
                 contextual.append(ShortTermMemory(choices, window))
-            kept = _persistent(persistent, persistent_width, choices, len(contextual))
-            blocks.append(Block(contextual, kept, width, dropout))
+            persistent_memory = _persistent(persistent, persistent_width, choices, len(contextual))
+            blocks.append(MosaicV2Block(contextual, persistent_memory, width, dropout))
             _initialise(blocks[-1], width, layer)
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(width, eps=1e-5, bias=False)
@@ -242,7 +242,7 @@ class MemoryMosaicV2(nn.Module):
         """(output_size, width)"""
         return self.input_output.matrix
 
-    def prefill(self, inputs: Tensor) -> tuple[Tensor, list[BlockState]]:
+    def prefill(self, inputs: Tensor) -> tuple[Tensor, list[MosaicV2BlockState]]:
         """Inputs as in ``forward`` -> outputs of the last position (batch, output_size), and the
         state from which ``step`` goes on."""
         hidden = self.input_output.embed(inputs)
@@ -253,8 +253,8 @@ class MemoryMosaicV2(nn.Module):
         return self.input_output.read_out(self.norm(hidden[:, -1])), states
 
     def step(
-        self, inputs: Tensor, state: list[BlockState] | None = None
-    ) -> tuple[Tensor, list[BlockState]]:
+        self, inputs: Tensor, state: list[MosaicV2BlockState] | None = None
+    ) -> tuple[Tensor, list[MosaicV2BlockState]]:
         """One position: (batch,) or (batch, channels) -> (batch, output_size), state per block."""
         hidden = self.input_output.embed(inputs)
         states = []
@@ -287,8 +287,8 @@ class MemoryMosaicV2(nn.Module):
         # One draw for all layers, so that a position sees as far back in each of them.
         return int(torch.randint(self.delay, self.longest_delay + 1, ()))
 
-    def _typed_blocks(self) -> list[Block]:
-        return cast(list[Block], list(self.blocks))
+    def _typed_blocks(self) -> list[MosaicV2Block]:
+        return cast(list[MosaicV2Block], list(self.blocks))
 
 
 def _check(
@@ -326,15 +326,17 @@ def _persistent(
     return GatedNetwork(choices.width, size or round(2 * choices.width - 4 * choices.heads / 3))
 
 
-def _initialise(block: Block, width: int, layer: int) -> None:
+def _initialise(block: MosaicV2Block, width: int, layer: int) -> None:
     for name, parameter in block.named_parameters():
         if parameter.dim() == 3:  # stored keys and values of slots
             nn.init.normal_(parameter, std=1 / math.sqrt(parameter.shape[-1]))
         elif parameter.dim() == 2:
             # The paper gives the network's output map its own fan-in. The map of the contextual
             # memories has 2 width inputs and is drawn as if it had width.
-            own = name == "persistent.output.weight" and isinstance(block.persistent, GatedNetwork)
-            fan_in = parameter.shape[1] if own else width
+            full_fan_in = name == "persistent.output.weight" and isinstance(
+                block.persistent, GatedNetwork
+            )
+            fan_in = parameter.shape[1] if full_fan_in else width
             _truncated_normal(parameter, 1 / math.sqrt(2 * fan_in * (layer + 1)))
 
 

@@ -23,7 +23,7 @@ from models.specification import SequenceSpecification
 ROLLOUT_RULES = ("frozen", "write_back", "official")
 
 
-class MemoryState(NamedTuple):
+class MemoryUnitState(NamedTuple):
     """What generation keeps: the key of every position and the values known so far.
 
     Attributes:
@@ -150,17 +150,19 @@ class MemoryUnit(nn.Module):
         """float32 bytes of ``length`` keys and of the ``length - 1`` values that are known."""
         return 4 * self.channels * max(2 * length - 1, 0)
 
-    def step(self, inputs: Tensor, state: MemoryState | None = None) -> tuple[Tensor, MemoryState]:
+    def step(
+        self, inputs: Tensor, state: MemoryUnitState | None = None
+    ) -> tuple[Tensor, MemoryUnitState]:
         """One position: (batch, channels) -> ((batch, channels), state for the next position)."""
         sample = inputs[:, None]
         query = self._split(self.key_extractor(sample))
         if state is None:
-            return torch.zeros_like(inputs), MemoryState(query, query[:, :, :0])
+            return torch.zeros_like(inputs), MemoryUnitState(query, query[:, :, :0])
         # A value is made of the sample after its key: that of the last key is known only now.
         values = torch.cat([state.values, self._split(self.value_extractor(sample))], dim=2)
         read = F.scaled_dot_product_attention(query, state.keys, values, scale=self.beta)
         keys = torch.cat([state.keys, query], dim=2)
-        return self.output(self._merge(read))[:, 0], MemoryState(keys, values)
+        return self.output(self._merge(read))[:, 0], MemoryUnitState(keys, values)
 
     def rollout(self, inputs: Tensor, contexts: Tensor, steps: int, rule: str = "frozen") -> Tensor:
         """Autoregressive predictions after every context length, in one batched pass.
@@ -200,10 +202,10 @@ class MemoryUnit(nn.Module):
             query = self._split(self.key_extractor(sample))
             # (batch, heads, contexts, pairs), then of generated samples
             observed = self.beta * query @ keys.mT
-            own = self.beta * (own_keys @ query[..., None])[..., 0]
+            generated = self.beta * (own_keys @ query[..., None])[..., 0]
             # A finite mask, cleared after the softmax: a context of one sample has no pair at all.
             logits = torch.cat(
-                [observed.masked_fill(closed, torch.finfo(keys.dtype).min), own], dim=-1
+                [observed.masked_fill(closed, torch.finfo(keys.dtype).min), generated], dim=-1
             )
             attention = logits.softmax(dim=-1)
             read = attention[..., :pairs].masked_fill(closed, 0) @ values

@@ -58,8 +58,8 @@ def weighted_average(
         )
     )
     # The sums of t − 1 are taken as they are: its pair counts with e^{k}, undecayed.
-    both = add_scaled(earlier, ScaledSum(exponents + first.unsqueeze(-1), pairs))
-    numerators, denominators = both.total.unbind(-1)
+    weighted = add_scaled(earlier, ScaledSum(exponents + first.unsqueeze(-1), pairs))
+    numerators, denominators = weighted.total.unbind(-1)
     return numerators / denominators, ScaledSum(sums.scale[:, -1], sums.total[:, -1])
 
 

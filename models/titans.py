@@ -28,15 +28,15 @@ from torch.nn import functional
 from models.layers.contextual_memory import unit
 from models.layers.heads import head_width, join_heads, split_heads
 from models.layers.memory_network import Activation, Weights, read_memory
-from models.layers.neural_memory import Rule
+from models.layers.neural_memory import UpdateRule
 from models.layers.residual import BYTES_PER_NUMBER, Mixer, ResidualModel
 from models.layers.short_convolution import ConvolvedProjection
 from models.layers.titans import (
-    Attention,
     AttentionState,
     LearnedMemory,
     LearnedState,
     Sizes,
+    TitansAttention,
     attend,
 )
 from models.specification import SequenceSpecification
@@ -133,7 +133,7 @@ class MemoryAsGate(TitansMixer):
 
     def __init__(self, sizes: Sizes, persistent: int) -> None:
         super().__init__(sizes, persistent)
-        self.attention = Attention(sizes)
+        self.attention = TitansAttention(sizes)
         self.attention_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
 
     def advance(self, x: Tensor, state: BothState | None) -> tuple[Tensor, BothState]:
@@ -159,7 +159,7 @@ class MemoryAsLayer(TitansMixer):
 
     def __init__(self, sizes: Sizes, persistent: int) -> None:
         super().__init__(sizes, persistent)
-        self.attention = Attention(sizes)
+        self.attention = TitansAttention(sizes)
         self.attention_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
 
     def advance(self, x: Tensor, state: BothState | None) -> tuple[Tensor, BothState]:
@@ -202,43 +202,43 @@ class MemoryAsContext(TitansMixer):
 
     def __init__(self, sizes: Sizes, persistent: int) -> None:
         super().__init__(sizes, persistent)
-        self.attention = Attention(sizes)
+        self.attention = TitansAttention(sizes)
         self.attention_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
         self.context = ConvolvedProjection(sizes.width, sizes.width, sizes.taps)
         self.context_norm = nn.RMSNorm(sizes.width, eps=NORM_EPSILON)
 
     def advance(self, x: Tensor, state: SegmentState | None) -> tuple[Tensor, SegmentState]:
         """Segment by segment; all of x but the memory is projected at once."""
-        asked, context_past = self.context(x, state.context_past if state else None)
+        memory_queries, context_past = self.context(x, state.context_past if state else None)
         # Queries of the memory have length 1, as its keys.
-        asked = unit(split_heads(asked, self.sizes.heads))
+        memory_queries = unit(split_heads(memory_queries, self.sizes.heads))
         projected, attention_past = self.attention.project(
             x, state.attention_past if state else None
         )
         nothing = projected[1][:, :, :0], projected[2][:, :, :0]
-        context, own = (state.context, state.own) if state else (nothing, nothing)
+        context, segment = (state.context, state.own) if state else (nothing, nothing)
         memory = state.memory if state else None
-        start = state.start if state else self.memory.weights_at(None, asked)
+        start = state.start if state else self.memory.weights_at(None, memory_queries)
         mixed, position = [], 0
         while position < x.shape[1]:
-            end = min(position + self.sizes.segment - own[0].shape[2], x.shape[1])
+            end = min(position + self.sizes.segment - segment[0].shape[2], x.shape[1])
             # To the end of the segment that is open: a step goes on in its middle.
-            here = slice(position, end)
-            known = read_memory(start, asked[:, :, here], self.sizes.rule.activation)
-            known = self.context_norm(join_heads(known).to(x.dtype))
-            context = _longer(context, self.attention.tokens(known))
-            queries, keys, values = (part[:, :, here] for part in projected)
-            own = _longer(own, (keys, values))
-            seen = self.attention_norm(self._attend(queries, context, own))
+            span = slice(position, end)
+            recalled = read_memory(start, memory_queries[:, :, span], self.sizes.rule.activation)
+            recalled = self.context_norm(join_heads(recalled).to(x.dtype))
+            context = _longer(context, self.attention.tokens(recalled))
+            queries, keys, values = (part[:, :, span] for part in projected)
+            segment = _longer(segment, (keys, values))
+            seen = self.attention_norm(self._attend(queries, context, segment))
             read, memory = self.memory(seen, memory)
             mixed.append(seen * torch.sigmoid(self.memory_norm(read)))
-            if own[0].shape[2] == self.sizes.segment:
+            if segment[0].shape[2] == self.sizes.segment:
                 # The segment is full: the next one asks the memory as it is now.
-                context, own = nothing, nothing
-                start = self.memory.weights_at(memory, asked)
+                context, segment = nothing, nothing
+                start = self.memory.weights_at(memory, memory_queries)
             position = end
         assert memory is not None
-        following = SegmentState(context_past, attention_past, memory, start, context, own)
+        following = SegmentState(context_past, attention_past, memory, start, context, segment)
         return torch.cat(mixed, 1), following
 
     def numbers_after(self, length: int) -> int:
@@ -330,7 +330,7 @@ class Titans(ResidualModel):
         head_width(width, heads)
         if variant not in VARIANTS:
             raise ValueError(f"variant={variant!r} is unknown; choose {', '.join(VARIANTS)}")
-        rule = Rule(chunk, activation, largest_surprise, largest_gradient).checked()
+        rule = UpdateRule(chunk, activation, largest_surprise, largest_gradient).checked()
         if segment < 1 or persistent < 0 or expansion < 1:
             raise ValueError(
                 f"segment={segment} and expansion={expansion} are at least 1, and "

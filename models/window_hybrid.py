@@ -21,7 +21,7 @@ from models.layers.heads import head_width, join_heads, split_heads
 from models.layers.residual import STANDARD_DEVIATION, Mixer
 from models.layers.rotary import ROTARY_BASE, rotate
 from models.layers.window_attention import attend_to_window
-from models.linear.delta_net import DeltaRule
+from models.linear.delta_net import DeltaRuleMixer
 from models.linear.gla import GatedLinearAttention
 from models.linear.linear_transformer import LinearAttention
 from models.linear.mamba2 import Mamba2Mixer
@@ -172,11 +172,11 @@ MIXERS: dict[str, Callable[[Place], Mixer]] = {
     "linear_transformer": lambda at: LinearAttention(at.width, at.heads, **SUMS),
     "retnet": lambda at: Retention(at.width, at.heads),
     "gla": lambda at: GatedLinearAttention(at.width, at.heads),
-    "delta_net": lambda at: DeltaRule(at.width, at.heads),
-    "delta_net_negative": lambda at: DeltaRule(at.width, at.heads, **NEGATIVE),
-    "gated_delta_net": lambda at: DeltaRule(at.width, at.heads, **GATED),
-    "gated_delta_net_negative": lambda at: DeltaRule(at.width, at.heads, **GATED, **NEGATIVE),
-    "kda": lambda at: DeltaRule(at.width, at.heads, decay="channel", output_gate=True),
+    "delta_net": lambda at: DeltaRuleMixer(at.width, at.heads),
+    "delta_net_negative": lambda at: DeltaRuleMixer(at.width, at.heads, **NEGATIVE),
+    "gated_delta_net": lambda at: DeltaRuleMixer(at.width, at.heads, **GATED),
+    "gated_delta_net_negative": lambda at: DeltaRuleMixer(at.width, at.heads, **GATED, **NEGATIVE),
+    "kda": lambda at: DeltaRuleMixer(at.width, at.heads, decay="channel", output_gate=True),
 }
 
 

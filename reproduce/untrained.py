@@ -35,7 +35,7 @@ def main(settings: Mapping[str, Any]) -> int:
         )
     with progress() as show:
         records = make_all([], show, twins)
-    for record in sorted(records, key=lambda made: (made.model, made.seed)):
+    for record in sorted(records, key=lambda record: (record.model, record.seed)):
         value = record.headline.value
         score = record.outcome if value is None else f"{value:.4f}"
         path = shown(record_path(record, twins[0].store))

@@ -16,20 +16,20 @@ says where nothing is asked.
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from models.specification import SequenceSpecification
+from tasks.drawn import Array, Drawing
 from tasks.interface import IGNORED, Batch, Evaluation, Metric, Split, Task
 
-Array = NDArray[Any]
 MASK = "asked"  # among the extras of a batch: bool (batch, time), where a real target is asked for
 # Streams of random numbers, of which no two have a key in common.
 TRAIN, VALIDATION, TEST = 0, 1, 2
@@ -106,8 +106,11 @@ class GeneratedTask(Task):
             cls.headline = _USUAL[cls.outputs is not None]
 
     def __init__(self, evaluation_sequences: int = 256, data_seed: int = 0) -> None:
+        if data_seed < 0:
+            raise ValueError(f"data_seed={data_seed} is too small: give at least 0")
         self.evaluation_sequences, self.data_seed = evaluation_sequences, data_seed
 
+    @abstractmethod
     def draw(self, generator: np.random.Generator, count: int) -> tuple[Array, ...]:
         """So many sequences, by the numbers of ``generator`` alone.
 
@@ -116,7 +119,6 @@ class GeneratedTask(Task):
             (count, time) with -100 where nothing is asked, or real (count, time, outputs); and if
             real targets are not asked for everywhere, where they are: bool (count, time).
         """
-        raise NotImplementedError(f"{type(self).__name__} has no draw(self, generator, count)")
 
     def metrics(self, answers: Tensor, targets: Tensor, asked: Tensor) -> dict[str, Tensor]:
         """What is measured of each sequence, beside the loss; override it for more.
@@ -157,15 +159,22 @@ class GeneratedTask(Task):
                 f"{type(self).__name__} has {' and '.join(sizes) or 'no sizes'}: a task has a "
                 "vocabulary, or channels and classes, or channels and outputs"
             )
-        whole = {**sizes, "length": getattr(self, "length", None)}
-        whole["evaluation_sequences"] = self.evaluation_sequences
+        if not hasattr(self, "length"):
+            raise ValueError(
+                f"{type(self).__name__} has no length, the most positions of a sequence: set it "
+                "beside the other sizes, as length = 32"
+            )
+        whole = {**sizes, "length": self.length, "evaluation_sequences": self.evaluation_sequences}
         for name, value in whole.items():
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name}={value} of {type(self).__name__}: give 1 or more")
+                raise ValueError(
+                    f"{name}={value} of {type(self).__name__}: give a whole number, 1 or more"
+                )
 
     def data_hashes(self) -> dict[str, str]:
         """SHA-256 of each split; the first steps of the training of seed 0 stand for "train"."""
         steps = [self.training_batch(0, step, HASHED_SIZE) for step in range(HASHED_STEPS)]
+        self._refuse_nothing_asked(steps, f"the first {HASHED_STEPS} batches of a training")
         splits: dict[str, list[Batch]] = {
             "train": steps,
             "validation": [self._split("validation")],
@@ -178,87 +187,59 @@ class GeneratedTask(Task):
         return self._batch(size, TRAIN, seed, step)
 
     def _split(self, split: Split) -> Batch:
-        made: dict[str, Batch] = self.__dict__.setdefault("_splits", {})
-        if split not in made:
+        splits: dict[str, Batch] = self.__dict__.setdefault("_splits", {})
+        if split not in splits:
             stream = VALIDATION if split == "validation" else TEST
-            made[split] = self._batch(self.evaluation_sequences, stream, 0, 0)
-        return made[split]
+            batch = self._batch(self.evaluation_sequences, stream, 0, 0)
+            self._refuse_nothing_asked([batch], f"the {split} split")
+            splits[split] = batch
+        return splits[split]
 
     def _batch(self, count: int, stream: int, seed: int, step: int) -> Batch:
+        self._check()
         # Counters of one key are far apart, so that no two batches share a number.
         key = np.array([self.data_seed, stream], dtype=np.uint64)
         counter = np.array([0, 0, seed, step], dtype=np.uint64)
         generator = np.random.Generator(np.random.Philox(key=key, counter=counter))
-        inputs, targets, *mask = self.draw(generator, count)
-        batch = self._tensors(inputs, targets)
-        self._check_batch(batch, count)
-        if not mask:
-            return batch
-        asked = torch.from_numpy(np.array(mask[0]))
-        if asked.dtype != torch.bool or asked.shape != batch.inputs.shape[:2]:
-            raise ValueError(
-                f"draw of {type(self).__name__} gave a mask of shape {tuple(asked.shape)} and type "
-                f"{asked.dtype}: give bool (count, time)"
-            )
-        if batch.targets.is_floating_point():
-            return _masked(Batch(batch.inputs, batch.targets, batch.tokens, {MASK: asked}))
-        # Tokens and classes have a number for "not asked"; real targets need the mask itself.
-        batch.targets[~asked] = IGNORED
-        return batch
+        drawing = Drawing(
+            type(self).__name__,
+            count,
+            self.length,
+            self.vocabulary,
+            self.channels,
+            self.vocabulary if self.vocabulary is not None else self.classes,
+            self.outputs,
+        )
+        inputs, targets, target_mask = drawing.tensors(self.draw(generator, count))
+        positions = inputs.shape[0] * inputs.shape[1]
+        if target_mask is not None and targets.is_floating_point():
+            return _masked(Batch(inputs, targets, positions, {MASK: target_mask}))
+        if target_mask is not None:
+            # Tokens and classes have a number for "not asked"; real targets need the mask itself.
+            targets[~target_mask] = IGNORED
+        return Batch(inputs, targets, positions)
 
-    def _tensors(self, inputs: Array, targets: Array) -> Batch:
-        kinds = (self.vocabulary is not None, self.outputs is None)
-        values = [
-            torch.from_numpy(np.array(array, dtype=np.int64 if whole else np.float32))
-            for array, whole in zip((inputs, targets), kinds, strict=True)
-        ]
-        return Batch(values[0], values[1], tokens=values[0].shape[0] * values[0].shape[1])
-
-    def _check_batch(self, batch: Batch, count: int) -> None:
-        """Refuse what no model could be trained on, or what would count as another class.
-
-        Raises:
-            ValueError: a shape or a value is not that of the task.
+    def _refuse_nothing_asked(self, batches: list[Batch], of: str) -> None:
+        """Raises:
+        ValueError: no target counts, so that nothing could be learned or measured.
         """
-        name = f"draw of {type(self).__name__}"
-        time = batch.inputs.shape[1] if batch.inputs.dim() > 1 else 0
-        whole = self.vocabulary if self.vocabulary is not None else self.classes
-        shapes = {
-            "inputs": (count, time)
-            if self.vocabulary is not None
-            else (count, time, self.channels),
-            "targets": (count, time) if whole is not None else (count, time, self.outputs),
-        }
-        for what, wanted in shapes.items():
-            got = tuple(getattr(batch, what).shape)
-            if got != wanted or not 1 <= time <= self.length:
-                raise ValueError(
-                    f"{name} gave {what} of shape {got}: give {wanted}, with 1 to {self.length} "
-                    "positions"
-                )
-        tokens = [batch.inputs] if self.vocabulary is not None else []
-        for values, size in [*((t, self.vocabulary) for t in tokens), (batch.targets, whole)]:
-            if size is None:
-                continue
-            # −100 is a target, and never an input.
-            wrong = (values >= size) | ((values < 0) & (values != IGNORED))
-            if values is batch.inputs:
-                wrong |= values == IGNORED
-            if wrong.any():
-                found = int(values[wrong][0])
-                raise ValueError(f"{name} gave {found}, and there are 0 to {size - 1}")
+        if not any(batch.asked for batch in batches):
+            raise ValueError(
+                f"draw of {type(self).__name__} asks for nothing in {of}: every target is "
+                f"{IGNORED}, or its mask False; give targets that count"
+            )
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy, or the mean square, over what is asked for; 0 where nothing is."""
-        asked = _asked(batch)
+        target_mask = _asked(batch)
         if not batch.targets.is_floating_point():
             flat, targets = outputs.flatten(0, 1).float(), batch.targets.flatten()
             # A sum over a count, not the mean of cross-entropy, which is NaN where nothing is
             # asked.
             total = functional.cross_entropy(flat, targets, ignore_index=IGNORED, reduction="sum")
-            return total / asked.sum().clamp(min=1)
+            return total / target_mask.sum().clamp(min=1)
         squares = ((outputs.float() - batch.targets) ** 2).mean(-1)
-        return torch.where(asked, squares, 0).sum() / asked.sum().clamp(min=1)
+        return torch.where(target_mask, squares, 0).sum() / target_mask.sum().clamp(min=1)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
         """The loss, and the mean of each of :meth:`metrics` over sequences."""
@@ -273,15 +254,15 @@ class GeneratedTask(Task):
             # parts.
             loss += float(self.loss(answers, part)) * part.asked if part.asked else 0.0
             total += part.asked
-            asked = _asked(part)
-            for name, of_each in self.metrics(answers, part.targets, asked).items():
+            target_mask = _asked(part)
+            for name, of_each in self.metrics(answers, part.targets, target_mask).items():
                 if of_each.shape != answers.shape[:1]:
                     raise ValueError(
                         f"metrics of {type(self).__name__} gave {name} of shape "
                         f"{tuple(of_each.shape)}: give one number for each sequence, (batch,)"
                     )
-                values.setdefault(name, []).extend(of_each[asked.any(1)].double().tolist())
-        means = {name: sum(own) / len(own) for name, own in values.items() if own}
+                values.setdefault(name, []).extend(of_each[target_mask.any(1)].double().tolist())
+        means = {name: sum(numbers) / len(numbers) for name, numbers in values.items() if numbers}
         return Evaluation({"loss": loss / max(total, 1), **means}, values)
 
     def predictors(self) -> Mapping[str, Callable[[Batch], Array]]:
@@ -293,8 +274,8 @@ class GeneratedTask(Task):
         """What a predictor knows that sees no inputs, "most_frequent" or "mean", by targets of the
         training; and :meth:`predictors`."""
         usual = "most_frequent" if self.outputs is None else "mean"
-        every = {usual: self._usual_answer, **self.predictors()}
-        return {label: partial(self._of_predictor, answer) for label, answer in every.items()}
+        predictors = {usual: self._usual_answer, **self.predictors()}
+        return {label: partial(self._of_predictor, answer) for label, answer in predictors.items()}
 
     def _of_predictor(self, answer: Callable[[Batch], Array], split: Split) -> Evaluation:
         parts = self._split(split).split(SEQUENCES_AT_ONCE)
@@ -324,8 +305,8 @@ def _asked(batch: Batch) -> Tensor:
     """Where a batch asks for something, bool (batch, time)."""
     if not batch.targets.is_floating_point():
         return batch.targets != IGNORED
-    every = torch.ones(batch.targets.shape[:2], dtype=torch.bool, device=batch.targets.device)
-    return batch.extras.get(MASK, every)
+    everywhere = torch.ones(batch.targets.shape[:2], dtype=torch.bool, device=batch.targets.device)
+    return batch.extras.get(MASK, everywhere)
 
 
 def _hash(batches: list[Batch]) -> str:

@@ -34,8 +34,10 @@ def settle(task: dict[str, Any]) -> None:
         if task.get(key) in samples:
             _use_sample(task, samples[task[key]])
     for key, values in _open(task):
-        here = (v for v, needs in values.items() if "address" not in needs and _given(needs, task))
-        task[key] = next(here)
+        usable = (
+            v for v, needs in values.items() if "address" not in needs and _given(needs, task)
+        )
+        task[key] = next(usable)
 
 
 def names_a_sample(task: Mapping[str, Any], key: str, value: object) -> bool:
@@ -75,7 +77,9 @@ def _use_sample(task: dict[str, Any], sample: Mapping[str, Any]) -> None:
         task[place] = address
 
 
-def settings_for(task: Mapping[str, Any], given: Mapping[str, Any], reach: Reach) -> dict[str, Any]:
+def settings_for(
+    task: Mapping[str, Any], overrides: Mapping[str, Any], reach: Reach
+) -> dict[str, Any]:
     """The settings, by dotted keys, that settle each ``auto`` by what is read over the network, if
     that comes first; where it is out of reach, one line on stderr names what is taken instead.
 
@@ -96,7 +100,7 @@ def settings_for(task: Mapping[str, Any], given: Mapping[str, Any], reach: Reach
             if _kept(needs, task) or reach(address):
                 settled[f"tasks.{key}"] = value
                 for name, other in needs.get("with", {}).items():
-                    if name in task and f"tasks.{name}" not in given:
+                    if name in task and f"tasks.{name}" not in overrides:
                         settled[f"tasks.{name}"] = other
                 break
             missed = address

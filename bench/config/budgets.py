@@ -76,12 +76,12 @@ def use_finder(finder: Finder) -> None:
     _finder[:] = [finder]
 
 
-def width_for(configuration: Any, asked: Asked) -> int:
+def width_for(configuration: Any, budget: Asked) -> int:
     """The width of the model of a ``Configuration`` that meets a budget.
 
     Raises:
         UserError: no width meets it, the model has none, or the command cannot count.
     """
     if not _finder:
-        raise UserError(f"{asked.word} is for bench.train and bench.sweep: give models.width here")
-    return _finder[0](configuration, asked)
+        raise UserError(f"{budget.word} is for bench.train and bench.sweep: give models.width here")
+    return _finder[0](configuration, budget)

@@ -72,7 +72,7 @@ def _are_defaults(value: Any) -> bool:
 
 
 def _are_patterns(value: Any) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, tuple | list) and all(isinstance(part, str) for part in value)
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.config.card_attributes import card_of_class
+from bench.config.constructors import SPECIFICATION, how_models_are_built
 from bench.config.groups import card, choices, model_groups, note_label
 from bench.config.source_files import (
     class_name,
@@ -38,18 +40,23 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
     if "label" in attributes:
         _check_label(target, attributes["label"])
         note_label(class_name(target), attributes["label"])
-    defaults: dict[str, Any] = {}
-    for parameter in _hyperparameters(target):
-        default = None if parameter.default is parameter.empty else parameter.default
-        if default is None or kind_of(default):  # a class or function cannot be set by a word
-            defaults[parameter.name] = default
-    for name, default in {**defaults, **attributes.get("defaults", {})}.items():
+    for name, default in defaults_of(target).items():
         model.setdefault(name, default)
     model["_target_"] = target
     model["card"] = {**model.get("card", {}), **attributes}
 
 
-def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) -> None:
+def defaults_of(target: str) -> dict[str, Any]:
+    """The settings of a class from elsewhere, as its constructor and its attribute say."""
+    defaults: dict[str, Any] = {}
+    for parameter in _hyperparameters(target):
+        default = None if parameter.default is parameter.empty else parameter.default
+        if default is None or kind_of(default):  # a class or function cannot be set by a word
+            defaults[parameter.name] = default
+    return {**defaults, **attributes_of(target).get("defaults", {})}
+
+
+def refuse_what_is_missing(arguments: Mapping[str, Any], target: str, sizes: int) -> None:
     """Refuse a model whose constructor wants an argument that nobody gave.
 
     Args:
@@ -59,14 +66,21 @@ def refuse_what_is_missing(given: Mapping[str, Any], target: str, sizes: int) ->
     Raises:
         UserError: which is missing, and how it is given.
     """
-    known = _hyperparameters(target)[sizes - 1 :]
-    if given.keys() - {parameter.name for parameter in known}:
+    parameters = _hyperparameters(target)[sizes - 1 :]
+    if arguments.keys() - {parameter.name for parameter in parameters}:
         return  # what it does not take at all comes first, in Python's words
-    for parameter in known:
-        if parameter.default is parameter.empty and given.get(parameter.name) is None:
+    how = f"; {how_models_are_built(load_class(target))}" if sizes == 1 else ""
+    if sizes == 1 and SPECIFICATION in {parameter.name for parameter in parameters}:
+        raise UserError(
+            f"the constructor of '{target}' takes {SPECIFICATION} after another argument: put it "
+            f"first{how}"
+        )
+    for parameter in parameters:
+        if parameter.default is parameter.empty and arguments.get(parameter.name) is None:
             name = parameter.name
             raise UserError(
                 f"the constructor of '{target}' has no default for {name}: add models.{name}=VALUE"
+                f"{how}"
             )
 
 
@@ -94,9 +108,9 @@ def refuse_other_sequences(target: str, *sizes: Any) -> None:
     taken = attributes_of(target).get("sequences")
     if taken is None or not hasattr(specification, "vocabulary"):
         return
-    asked = "channels" if specification.vocabulary is None else "tokens"
-    if asked not in taken:
-        of_task = "real vectors (channels)" if asked == "channels" else "tokens"
+    kind = "channels" if specification.vocabulary is None else "tokens"
+    if kind not in taken:
+        of_task = "real vectors (channels)" if kind == "channels" else "tokens"
         raise UserError(
             f"'{target}' takes {' and '.join(taken)}, as its attribute sequences says, and this "
             f"task has {of_task}: choose another task, or another model"
@@ -190,7 +204,7 @@ def _import(target: str) -> ModuleType:
     """
     if names_file(target):
         try:
-            with _seeded_for_import():
+            with _as_in_a_new_process():
                 return load_module(target)
         except UserError:
             raise
@@ -202,22 +216,32 @@ def _import(target: str) -> ModuleType:
             f"'{target}' is no place of a class: give package.module.Class, or FILE.py:Class"
         )
     is_ours = source_name(target) in OURS
-    here = str(working_directory())
-    if not is_ours and here not in sys.path:
-        sys.path.append(here)
+    folder = str(working_directory())
+    if not is_ours and folder not in sys.path:
+        sys.path.append(folder)
     try:
         if is_ours or module_name in sys.modules:
             return importlib.import_module(module_name)
-        with _seeded_for_import():
+        with _as_in_a_new_process(source_name(target)):
             return importlib.import_module(module_name)
     except Exception as error:  # whatever the module does while it is imported
         raise UserError(_not_imported(target, error)) from None
 
 
 @contextmanager
-def _seeded_for_import() -> Iterator[None]:
-    """A module may draw as it is imported: always the same, whatever was drawn before."""
-    with kept_python_generators():
+def _as_in_a_new_process(top: str | None = None) -> Iterator[None]:
+    """A module may draw as it is imported: always the same, whatever was drawn before. Settings of
+    PyTorch for the whole process, which it may change, are put back.
+
+    Args:
+        top: the package to be imported; if there is none, PyTorch is not imported for it.
+    """
+    if top is not None and importlib.util.find_spec(top) is None:
+        yield
+        return
+    # By its name, as a model is: who reads configurations needs no PyTorch otherwise.
+    numerics = importlib.import_module("bench.training.numerics")
+    with kept_python_generators(), numerics.kept_settings():
         seed_python_generators(derive_seed(0, "import"))
         yield
 
@@ -250,17 +274,17 @@ def _stopped(target: str, error: Exception, place: str) -> str:
 def _hidden_here(target: str) -> str:
     """A clause about a module of the user's that one of this project hides; "" if none is."""
     top, *rest = target.split(".")[:-1] if not names_file(target) else [""]
-    here = working_directory()
-    if not is_of_this_project(top) or here.resolve() == ROOT:
+    folder = working_directory()
+    if not is_of_this_project(top) or folder.resolve() == ROOT:
         return ""
-    file = here.joinpath(top, *rest).with_suffix(".py")
-    if not file.is_file() and not (here / top).is_dir():
+    file = folder.joinpath(top, *rest).with_suffix(".py")
+    if not file.is_file() and not (folder / top).is_dir():
         return ""
     name = class_name(target)
-    shown = file.relative_to(here) if file.is_file() else Path(top, "FILE.py")
+    relative = file.relative_to(folder) if file.is_file() else Path(top, "FILE.py")
     return (
         f", since '{top}' is the name of a package of this project, which is found before "
-        f"{here / top}: name the file, models=./{shown}:{name}, or give yours another name"
+        f"{folder / top}: name the file, models=./{relative}:{name}, or give yours another name"
     )
 
 

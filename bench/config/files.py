@@ -79,14 +79,14 @@ def _file_of(group: str, name: str, root: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _with_defaults(group: str, name: str, root: Path) -> dict[str, Any]:
-    own = own_file(group, name) if root == ROOT else _file_of(group, name, root)
-    below, *rest = own["defaults"]
+    content = own_file(group, name) if root == ROOT else _file_of(group, name, root)
+    below, *rest = content["defaults"]
     if rest != [SELF]:
         raise UserError(
-            f"{group}/{name}.yaml has defaults={own['defaults']}, and should have one file that it "
-            f"takes over from, and itself: defaults: [OTHER, {SELF}]"
+            f"{group}/{name}.yaml has defaults={content['defaults']}, and should have one file "
+            f"that it takes over from, and itself: defaults: [OTHER, {SELF}]"
         )
-    without = {key: value for key, value in own.items() if key != "defaults"}
+    without = {key: value for key, value in content.items() if key != "defaults"}
     merged: dict[str, Any] = _merged(shared_file(group, below, root), without)
     return merged
 
@@ -95,8 +95,8 @@ def _merged(below: Any, above: Any) -> Any:
     """Mappings key by key; of anything else the one above."""
     if not isinstance(below, Mapping) or not isinstance(above, Mapping):
         return above
-    both = {key: _merged(below[key], above[key]) for key in below.keys() & above.keys()}
-    return {**below, **above, **both}
+    shared = {key: _merged(below[key], above[key]) for key in below.keys() & above.keys()}
+    return {**below, **above, **shared}
 
 
 def _read(path: Path) -> dict[str, Any]:

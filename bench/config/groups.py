@@ -83,12 +83,12 @@ def card(group: str, name: str) -> dict[str, Any]:
             has a key that nobody reads.
     """
     plain = own_file(group, name)
-    found = _mapping(plain.get("card", plain), group, name, "card")
+    content = _mapping(plain.get("card", plain), group, name, "card")
     if group not in ("tasks", "preset") and "card" in plain:
-        for key in found.keys() - MODEL_CARD:
+        for key in content.keys() - MODEL_CARD:
             hint = nearest(key, MODEL_CARD)
             raise UserError(f"the card of {group}/{name}.yaml has the unknown key '{key}': {hint}")
-    return found
+    return content
 
 
 def check_class(group: str, name: str, content: dict[str, Any]) -> None:
@@ -124,8 +124,8 @@ def task_from_outside(name: str) -> dict[str, Any] | None:
 
 def task_card(name: str) -> dict[str, Any]:
     """The card of a task of this project, or of one that was added; empty for one not known."""
-    known = name in choices("tasks") or name in _tasks_from_outside
-    return card("tasks", name) if known else {}
+    is_known = name in choices("tasks") or name in _tasks_from_outside
+    return card("tasks", name) if is_known else {}
 
 
 @lru_cache(maxsize=256)
@@ -151,9 +151,9 @@ def own_file(group: str, name: str) -> dict[str, Any]:
 
 def _mapping(content: Any, group: str, name: str, key: str = "") -> dict[str, Any]:
     if not isinstance(content, dict):
-        what = f"the {key} of {group}/{name}.yaml" if key else f"{group}/{name}.yaml"
+        place = f"the {key} of {group}/{name}.yaml" if key else f"{group}/{name}.yaml"
         raise UserError(
-            f"{what} is {content!r:.60}, and should hold keys with values, as KEY: VALUE"
+            f"{place} is {content!r:.60}, and should hold keys with values, as KEY: VALUE"
         )
     return {str(part): value for part, value in content.items()}
 
@@ -174,21 +174,21 @@ def taking_part(models: Iterable[str]) -> Iterator[None]:
     """
     named = tuple(models)
     refuse_files_of_one_name(named)
-    given = tuple(use_named(model) for model in named)
-    for model in given:
+    outside_models = tuple(use_named(model) for model in named)
+    for model in outside_models:
         if "." not in model and model not in choices("models"):
             hint = nearest(model, choices("models"))
-            own = ONE_OF_YOUR_OWN if hint.startswith("valid") else ""
-            raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}{own}")
-    names = [record_name(model) for model in given]
+            advice = ONE_OF_YOUR_OWN if hint.startswith("valid") else ""
+            raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}{advice}")
+    names = [record_name(model) for model in outside_models]
     taken = choices("models")
-    for model, name in zip(given, names, strict=True):
+    for model, name in zip(outside_models, names, strict=True):
         if names.count(name) > 1 or (name != model and name in taken):
             raise UserError(
                 f"models={GUEST}{model}: results of '{name}' could not be told from those of "
                 "another model of that name: give the class a name of its own"
             )
-    token = _guests.set(given)
+    token = _guests.set(outside_models)
     try:
         yield
     finally:
@@ -236,43 +236,43 @@ def entrants(task: str, preset: str) -> list[str]:
     Raises:
         UserError: a guest contends by its card.
     """
-    own = _by_cards(task, preset)
+    by_cards = _by_cards(task, preset)
     for model in _guests.get():
-        if model in own:
+        if model in by_cards:
             raise UserError(
                 f"{model} takes part in {task} at preset {preset} already: leave "
                 f"models={GUEST}{model} out"
             )
-    return [*own, *(f"{GUEST}{model}" for model in _guests.get())]
+    return [*by_cards, *(f"{GUEST}{model}" for model in _guests.get())]
 
 
 @lru_cache(maxsize=256)
 def _by_cards(task: str, preset: str) -> tuple[str, ...]:
     whole = task.partition(".")[0]
-    known = PRESETS[: PRESETS.index(preset) + 1]
+    presets = PRESETS[: PRESETS.index(preset) + 1]
     least = {
         name: _contends(name).get(task, _contends(name).get(whole)) for name in choices("models")
     }
-    return tuple(name for name, preset in least.items() if preset in known)
+    return tuple(name for name, preset in least.items() if preset in presets)
 
 
 @lru_cache(maxsize=256)
 def _contends(name: str) -> dict[str, str]:
     """The tasks, or parts of them, that a model contends in, and the smallest preset of each."""
-    own = card("models", name).get("contends", {})
-    found = _mapping(own, "models", name, "key 'contends' in the card")
-    for task, preset in found.items():
+    entry = card("models", name).get("contends", {})
+    preset_by_task = _mapping(entry, "models", name, "key 'contends' in the card")
+    for task, preset in preset_by_task.items():
         whole, _, part = task.partition(".")
         if whole not in choices("tasks"):
             hint = nearest(task, choices("tasks"))
             raise UserError(f"models/{name}.yaml contends in '{task}', which is no task: {hint}")
         parts = card("tasks", whole).get("parts", []) if part else []
         if part and part not in parts:
-            hint = nearest(task, [whole, *(f"{whole}.{known}" for known in parts)])
+            hint = nearest(task, [whole, *(f"{whole}.{inner}" for inner in parts)])
             raise UserError(f"models/{name}.yaml contends in '{task}', no part of a task: {hint}")
         if preset not in PRESETS:
             raise UserError(
                 f"models/{name}.yaml contends in {task} from the preset {preset!r} on, which is "
                 f"none of {', '.join(PRESETS)}"
             )
-    return found
+    return preset_by_task

@@ -110,7 +110,7 @@ def use_task_from_outside(word: str) -> str:
 
 
 def _check_name(name: str, word: str) -> None:
-    taken = {text.casefold() for own in choices("tasks") for text in (own, _label(own))}
+    taken = {text.casefold() for task in choices("tasks") for text in (task, _label(task))}
     if name.casefold() in taken:
         raise UserError(
             f"results of '{word}' could not be told from those of the task {name} of this project: "
@@ -118,8 +118,8 @@ def _check_name(name: str, word: str) -> None:
         )
 
 
-def _label(own: str) -> str:
-    return str(card("tasks", own).get("label", own))
+def _label(task: str) -> str:
+    return str(card("tasks", task).get("label", task))
 
 
 def _attributes(loaded: type) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _settings(loaded: type, word: str) -> dict[str, Any]:
     return settings
 
 
-def refuse_missing_settings(given: Mapping[str, Any], target: str) -> None:
+def refuse_missing_settings(arguments: Mapping[str, Any], target: str) -> None:
     """Refuse a task whose constructor wants an argument that nobody gave.
 
     Raises:
@@ -161,7 +161,7 @@ def refuse_missing_settings(given: Mapping[str, Any], target: str) -> None:
     """
     for name, parameter in inspect.signature(load_class(target)).parameters.items():
         takes_any = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if parameter.default is parameter.empty and not takes_any and given.get(name) is None:
+        if parameter.default is parameter.empty and not takes_any and arguments.get(name) is None:
             raise UserError(
                 f"{class_name(target)} has no default for {name}: add tasks.{name}=VALUE"
             )

@@ -51,23 +51,29 @@ def first_problem(error: ValidationError) -> str:
     return f"{place}={first['input']!r} cannot be used: {message[0].lower()}{message[1:]}"
 
 
-def hint(key: str, known: Iterable[str]) -> str:
+def hint(key: str, valid: Iterable[str]) -> str:
     """A clause that names the setting that was meant, or lists those of its section.
 
     Args:
         key: what was given, such as "training.learning_rate", or "lr" without its section.
         known: all settings with their sections.
     """
-    known = sorted(known)
+    valid = sorted(valid)
     section, _, name = key.rpartition(".")
-    inside = [one for one in known if one.rpartition(".")[0] == section] if section else known
+    inside = (
+        [setting for setting in valid if setting.rpartition(".")[0] == section]
+        if section
+        else valid
+    )
     by_name: dict[str, str] = {}
-    for one in inside:
-        by_name.setdefault(one.rpartition(".")[2], one)
-    ours = next((own for own, others in ELSEWHERE.items() if name.lower() in others), name)
-    found = by_name.get(ours) or next(
+    for setting in inside:
+        by_name.setdefault(setting.rpartition(".")[2], setting)
+    ours = next(
+        (our_name for our_name, others in ELSEWHERE.items() if name.lower() in others), name
+    )
+    match = by_name.get(ours) or next(
         (by_name[close] for close in difflib.get_close_matches(name, by_name, n=1)), None
     )
-    if found:
-        return f"did you mean '{found}'?"
-    return nearest("", inside) if inside else nearest(key, known)
+    if match:
+        return f"did you mean '{match}'?"
+    return nearest("", inside) if inside else nearest(key, valid)

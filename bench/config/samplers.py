@@ -130,8 +130,8 @@ def key_of(setting: Mapping[str, Any]) -> str:
 
 
 def _primes() -> Iterator[int]:
-    found: list[int] = []
+    primes: list[int] = []
     for number in itertools.count(2):
-        if all(number % prime for prime in found):
-            found.append(number)
+        if all(number % prime for prime in primes):
+            primes.append(number)
             yield number

@@ -18,7 +18,7 @@ def reach_of(space: Space, most: int) -> dict[str, list[Any]]:
     """Each key that can be widened -> its values in order, with ``most`` more on each side: two or
     more positive numbers of about equal ratios. They go on by their mean ratio, rounded to two
     significant digits, or to whole numbers where all are whole."""
-    found = {}
+    values_by_key = {}
     for key, values in space.items():
         if most and len(values) > 1 and all(type(v) in (int, float) and v > 0 for v in values):
             low, high = min(values), max(values)
@@ -31,17 +31,19 @@ def reach_of(space: Space, most: int) -> dict[str, list[Any]]:
                 ends += [(high, number) for number in range(1, most + 1)]
                 more = [end * math.exp(number * step) for end, number in ends]
                 new = [round(v) if whole else float(f"{v:.1e}") for v in more]
-                found[key] = sorted({*values, *(v for v in new if v > 0 and not low <= v <= high)})
-    return found
+                values_by_key[key] = sorted(
+                    {*values, *(v for v in new if v > 0 and not low <= v <= high)}
+                )
+    return values_by_key
 
 
 def widened(space: Space, reach: Space, best: Iterable[Mapping[str, Any]]) -> Space:
     """``space`` with the next value of ``reach`` beside every edge on which one of the ``best``
     settings lies; equal to ``space`` where all lie inside, or the reach has no more."""
-    settings, found = list(best), dict(space)
+    settings, wider = list(best), dict(space)
     for key, values in reach.items():
         low, high = values.index(min(space[key])), values.index(max(space[key]))
         chosen = [setting[key] for setting in settings if key in setting]
         first = max(low - (values[low] in chosen), 0)
-        found[key] = values[first : high + (values[high] in chosen) + 1]
-    return found
+        wider[key] = values[first : high + (values[high] in chosen) + 1]
+    return wider

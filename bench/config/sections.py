@@ -117,8 +117,8 @@ class RaySettings(Settings):
     def _a_place(cls, value: str | None) -> str | None:
         if not value or value in WORDS_OF_RAY or value.startswith("ray://"):
             return value
-        found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):([0-9]{1,5})", value)
-        if found is None or not 0 < int(found[2]) <= LARGEST_PORT:
+        match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):([0-9]{1,5})", value)
+        if match is None or not 0 < int(match[2]) <= LARGEST_PORT:
             raise ValueError("it is HOST:PORT, such as 10.0.0.1:6379")
         return value
 

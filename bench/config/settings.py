@@ -224,12 +224,12 @@ class Configuration(Settings):
         if self.takes is None and lengths == (None, None):
             raise ValueError("set training.steps, or training.epochs for a task with epochs")
         devices, workers = self.training.devices, self.sweep.workers
-        elsewhere = "executor=ray" if self.sweep.executor == "ray" else f"workers={workers}"
+        placement = "executor=ray" if self.sweep.executor == "ray" else f"workers={workers}"
         # Where each run has one device.
-        if devices > 1 and elsewhere not in ("workers=0", "workers=None"):
+        if devices > 1 and placement not in ("workers=0", "workers=None"):
             raise ValueError(
                 f"training.devices={devices} shares one training among processes, and "
-                f"{elsewhere} gives each training one: leave one of them out"
+                f"{placement} gives each training one: leave one of them out"
             )
         space = self.sweep.search_space
         sections = {"tasks": self.tasks, "models": self.models, "sweep.search_space": space}

@@ -118,9 +118,9 @@ def use_file(file: str) -> str:
         return file
     path = absolute(file)
     if not path.exists():
-        here = "" if Path(file).expanduser().is_absolute() else f" in {working_directory()}"
+        where = "" if Path(file).expanduser().is_absolute() else f" in {working_directory()}"
         raise UserError(
-            f"there is no file {file}{here}: a class of your own is named FILE.py:CLASS, such as "
+            f"there is no file {file}{where}: a class of your own is named FILE.py:CLASS, such as "
             "./net.py:GRU"
         )
     if not path.is_file():
@@ -132,9 +132,9 @@ def use_file(file: str) -> str:
 def use_places(places: Mapping[str, Path]) -> None:
     """Note where files lie, as the process that started this one has it."""
     for name, path in places.items():
-        known = _places.get(name)
-        if known is not None and known != path:
-            _forget(known)
+        earlier = _places.get(name)
+        if earlier is not None and earlier != path:
+            _forget(earlier)
         _places[name] = path
 
 

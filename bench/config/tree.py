@@ -64,8 +64,8 @@ def tree_of(settings: Mapping[str, Any]) -> tuple[Tree, dict[str, str]]:
     tree = _tree(chosen, values, external)
     task, model = tree["tasks"], tree["models"]
     settle(task)
-    for key, why in void_settings(values, task).items():
-        raise UserError(f"{key}={values[key]} has no effect {why}")
+    for key, reason in void_settings(values, task).items():
+        raise UserError(f"{key}={values[key]} has no effect {reason}")
     check_counts(_arguments(task), "tasks")
     if external is None:  # a class from elsewhere may mean something else by these names
         check_sizes(model)
@@ -82,9 +82,9 @@ def _arguments(node: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
 
 
-def _chosen(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
+def _chosen(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
     """The file of each group; of the models none where a class from elsewhere is named."""
-    groups = {k: v for k, v in given.items() if k in GROUPS and k != "models"}
+    groups = {k: v for k, v in settings.items() if k in GROUPS and k != "models"}
     chosen = {key: _checked_choice(key, value) for key, value in groups.items()}
     for plural, singular in SINGULAR.items():
         if singular in values and singular != plural:
@@ -92,8 +92,8 @@ def _chosen(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
     if "tasks" not in chosen:
         raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
     group = models_of(chosen["tasks"])
-    if "models" in given:
-        chosen["models"] = _checked_model(given["models"], group, chosen["tasks"])
+    if "models" in settings:
+        chosen["models"] = _checked_model(settings["models"], group, chosen["tasks"])
     elif TARGET not in values:
         raise UserError(f"choose a model with models=NAME; {group}: {', '.join(choices(group))}")
     return chosen
@@ -134,7 +134,7 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
     return tree
 
 
-def void_settings(given: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
+def void_settings(settings: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
     """Settings that another one makes void, and why: nothing reads them.
 
     ``card.only_with`` of a task's YAML file says for a key which values of others it is read with.
@@ -143,17 +143,17 @@ def void_settings(given: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str
         given: dotted keys and their values.
         task: the task's YAML file, with its values.
     """
-    found = {}
-    for one, other in (("steps", "epochs"), ("warmup_steps", "warmup_fraction")):
-        first, second = (given.get(f"training.{name}") for name in (one, other))
+    reasons = {}
+    for first_name, other in (("steps", "epochs"), ("warmup_steps", "warmup_fraction")):
+        first, second = (settings.get(f"training.{name}") for name in (first_name, other))
         if first is not None and second is not None:
-            found[f"training.{other}"] = f"beside training.{one}={first}: give one of them"
+            reasons[f"training.{other}"] = f"beside training.{first_name}={first}: give one of them"
     for key, conditions in task.get("card", {}).get("only_with", {}).items():
         for other, allowed in conditions.items():
-            if given.get(f"tasks.{key}") is not None and task[other] not in allowed:
+            if settings.get(f"tasks.{key}") is not None and task[other] not in allowed:
                 wanted = f"it is read with tasks.{other}={' or '.join(allowed)}"
-                found[f"tasks.{key}"] = f"with tasks.{other}={task[other]}: {wanted}"
-    return found
+                reasons[f"tasks.{key}"] = f"with tasks.{other}={task[other]}: {wanted}"
+    return reasons
 
 
 def _checked_choice(group: str, name: Any) -> str:
@@ -163,9 +163,12 @@ def _checked_choice(group: str, name: Any) -> str:
     kind = SINGULAR.get(group, "model")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
+    for other, singular in SINGULAR.items():
+        if name in choices(other):
+            raise UserError(f"there is no {kind} '{name}': that is a {singular}, {other}={name}")
     hint = nearest(str(name), valid)
-    own = "" if kind == "preset" else ONE_OF_YOUR_OWN
-    more = own if hint.startswith("valid") else " python -m bench lists them all"
+    advice = "" if kind == "preset" else ONE_OF_YOUR_OWN
+    more = advice if hint.startswith("valid") else " python -m bench lists them all"
     raise UserError(f"there is no {kind} '{name}': {hint}{more}")
 
 
@@ -175,12 +178,14 @@ def _checked_model(name: Any, group: str, task: str) -> str:
         raise UserError("one model is run here; bench.sweep without models= runs a task's own list")
     if name in choices(group):
         return str(name)
-    elsewhere = [other for other in model_groups() if other != group and name in choices(other)]
-    if elsewhere:
-        lies = {own: "models/" if own == "models" else f"models/{own}/" for own in model_groups()}
+    other_groups = [other for other in model_groups() if other != group and name in choices(other)]
+    if other_groups:
+        folder_by_kind = {
+            kind: "models/" if kind == "models" else f"models/{kind}/" for kind in model_groups()
+        }
         raise UserError(
-            f"models={name} lies in {lies[elsewhere[0]]}, and {task} takes those of {lies[group]}: "
-            f"{', '.join(choices(group))}"
+            f"models={name} lies in {folder_by_kind[other_groups[0]]}, and {task} takes those of "
+            f"{folder_by_kind[group]}: {', '.join(choices(group))}"
         )
     return _checked_choice(group, name)
 

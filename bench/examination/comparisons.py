@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +17,7 @@ from bench.examination.rounding import (
     sum_lengths,
 )
 from bench.examination.sequences import UNCHANGED, CutSequences
+from bench.examination.untouched import UntouchedCopy
 from bench.training.unfit import UnfitModel
 
 
@@ -23,7 +26,11 @@ class Comparisons:
 
     Attributes:
         state: which weights are asked, at the end of the sentences.
+        untouched: the model before its first call; an examination sets it, a comparison alone has
+            none.
     """
+
+    untouched: UntouchedCopy
 
     def __init__(self, model: nn.Module, reader: ModelReader, trained: bool) -> None:
         self.model, self.reader = model, reader
@@ -48,6 +55,56 @@ class Comparisons:
             f"seeds, give other outputs after another call ({difference}){self.state}; a sequence "
             "starts with its call to forward"
         )
+
+    def same_without_history(
+        self, history: Tensor, inputs: Tensor, outputs: Tensor, training: bool = False
+    ) -> None:
+        """A copy that was asked nothing before answers the same. In training mode it was asked once
+        for something else: what depends on the number of calls alone is for ``repeatability.py``,
+        which knows whether a checkpoint keeps it.
+
+        Args:
+            history: inputs that the model was asked for before.
+        """
+        other_history = history.flip(1) if training else None
+        ask = partial(self.untouched.read, reader=self.reader, inputs=inputs, training=training)
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            self.reader.read(model, history, training)
+            now = self.reader.read(model, inputs, training)
+            answer = ask(model, history=other_history)
+            return now if answer is None else answer, now, sizes_of(now)
+
+        answer = ask(self.model, history=other_history)
+        mode = "in training mode " if training else ""
+        self._refuse_history(pair, answer, outputs, f"{mode}after other sequences")
+
+    def same_after_other_weights(self, inputs: Tensor) -> None:
+        """A copy that was asked for the same with its first weights answers as one that was not."""
+        ask = partial(self.untouched.read, reader=self.reader, inputs=inputs)
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            now, later = ask(model), ask(model, history=inputs, of_first_weights=True)
+            now = self.reader.read(model, inputs) if now is None else now
+            return now, now if later is None else later, sizes_of(now)
+
+        outputs = ask(self.model)
+        answer = ask(self.model, history=inputs, of_first_weights=True)
+        if outputs is not None:
+            self._refuse_history(pair, answer, outputs, "after a call with other weights")
+
+    def _refuse_history(
+        self, pair: Pair, answer: Tensor | None, outputs: Tensor, after: str
+    ) -> None:
+        if answer is None or torch.equal(answer, outputs):
+            return
+        difference = self.differ(pair, outputs.shape[1], (answer, outputs, sizes_of(outputs)))
+        if difference is not None and self.untouched.is_faithful(self.reader):
+            raise UnfitModel(
+                f"the model keeps something between calls: {after} it gives other outputs for the "
+                f"same inputs than without them ({difference}){self.state}, as a cache by the "
+                "first tokens of a sequence does; a sequence starts with its call to forward"
+            )
 
     def compare_changed(
         self, sequences: CutSequences, outputs: Tensor, others: Tensor, training: bool = False

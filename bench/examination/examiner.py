@@ -12,7 +12,7 @@ from bench.examination.answers import refuse_no_numbers, refuse_other_shape, wit
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
-from bench.examination.reader import Buffers, ModelReader, offers_hidden
+from bench.examination.reader import Buffers, ModelReader, offers_hidden, refuse_own_seeds
 from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import (
     FEWEST_ROWS,
@@ -21,6 +21,7 @@ from bench.examination.sequences import (
     SequenceSource,
     cut_between,
 )
+from bench.examination.untouched import UntouchedCopy
 from bench.records.schema import Passed
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
@@ -54,6 +55,7 @@ class Examiner(Comparisons):
         if by_hidden:  # large vocabularies; the tasks do not ask for all logits either
             most = LARGEST_OUTPUT
         super().__init__(model, ModelReader(seed, by_hidden), trained)
+        self.untouched = UntouchedCopy(model)
         self.specification, self.trained = specification, trained
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "examination"))
         self.source = SequenceSource(inputs, specification, self.generator, scored)
@@ -128,10 +130,12 @@ class Examiner(Comparisons):
             outputs = self.reader.call(self.model.eval(), inputs, hidden=False)
         refuse_other_shape(outputs, inputs, self.specification.output_size)
         self._pass("shape")
+        self.untouched.first = inputs, outputs
         if self.reader.drew:
-            other = ModelReader(self.reader.seed + 1, False)
+            other = self.reader.of_another_seed(by_hidden=False)
             with torch.no_grad():
                 self.random = not torch.equal(outputs, other.call(self.model, inputs))
+            refuse_own_seeds(self.reader, other)
 
     def _values(self, sequences: CutSequences) -> Tensor | None:
         """Change values after each cut, in eval mode.
@@ -155,6 +159,7 @@ class Examiner(Comparisons):
         others = self.reader.read(self.model, changed)
         repeated = self.reader.read(self.model, inputs)
         self.same_twice(sequences, outputs, repeated)
+        self.same_without_history(inputs, changed, others)
         self.compare_changed(sequences, outputs, others)
         self._pass("numbers", "same outputs twice", "independent of the batch", "causal by values")
         return outputs
@@ -261,6 +266,12 @@ class Examiner(Comparisons):
         others = self.reader.read(self.model, sequences.changed, True)
         repeated, by_inputs, by_parameters = self._gradients(self.model, sequences)
         self.same_twice(sequences, outputs, repeated, True)
+        self.same_without_history(sequences.inputs, sequences.changed, others, True)
+        if self.reader.drew:
+            few, readers = sequences.inputs[:2], (self.reader, self.reader.of_another_seed())
+            for reader in readers:
+                reader.read(self.model, few, True)
+            refuse_own_seeds(*readers)
         self.compare_changed(sequences, outputs, others, True)
         self._pass("causal in training")
         if self.trained:
@@ -325,6 +336,7 @@ class Examiner(Comparisons):
             others = self.reader.read(self.model, sequences.changed, True)
             self.compare_changed(sequences, outputs, others, True)
             outputs = self.reader.read(self.model, sequences.inputs)
+            self.same_after_other_weights(sequences.inputs)
             self._prefix(sequences, outputs, self._cut_inside(sequences.length))
             self._hidden(sequences)
         self._pass("moved parameters")

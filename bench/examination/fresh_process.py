@@ -40,6 +40,8 @@ MODULES = {"secrets", "uuid", "time", "datetime"}
 CALLS = {
     *("hash", "id", "set", "frozenset", "getpid", "urandom", "getrandom", "SystemRandom"),
     *("Random", "default_rng", "RandomState", "SeedSequence"),
+    # Addresses, of which the text of an object has one too.
+    *("repr", "__hash__", "data_ptr", "get_ident"),
 }
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench.training.numerics import kept_settings, refuse_other_settings
 from bench.training.seeding import seed_generators, state_of_python_generators
+from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 
 
@@ -40,12 +42,18 @@ class ModelReader:
         seed: of what the models draw; each call starts from it.
         by_hidden: whether ``hidden`` is asked where ``forward`` would be.
         drew: whether the last call has drawn random numbers.
+        left: the state in which the last call left each generator, by its name.
         wrote: whether any call has written into its inputs.
     """
 
     def __init__(self, seed: int, by_hidden: bool) -> None:
         self.seed, self.by_hidden = seed, by_hidden
         self.drew = self.wrote = False
+        self.left: dict[str, object] = {}
+
+    def of_another_seed(self, by_hidden: bool | None = None) -> ModelReader:
+        """One that asks the same with other numbers."""
+        return ModelReader(self.seed + 1, self.by_hidden if by_hidden is None else by_hidden)
 
     def read(self, model: nn.Module, inputs: Tensor, training: bool = False) -> Tensor:
         """Outputs in eval mode without gradients, or in training mode with them.
@@ -74,13 +82,40 @@ class ModelReader:
         by_hidden = self.by_hidden if hidden is None else hidden
         ask: Any = model.hidden if by_hidden else model
         passed, before = inputs.clone(), _random_state(inputs.device)
-        outputs: Tensor = ask(passed)
-        self.drew = before != _random_state(inputs.device)
+        with kept_settings() as changed:
+            outputs: Tensor = ask(passed)
+        refuse_other_settings(changed)
+        self.left = _random_state(inputs.device)
+        self.drew = before != self.left
         self.wrote = self.wrote or not torch.equal(passed, inputs)
         return outputs
 
 
-def _random_state(device: torch.device) -> tuple[object, ...]:
-    of_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0)
-    of_torch = torch.get_rng_state().numpy().tobytes(), of_device.numpy().tobytes()
-    return *of_torch, state_of_python_generators()
+def refuse_own_seeds(first: ModelReader, second: ModelReader) -> None:
+    """Nothing where two calls that began from different seeds have left every generator in
+    different states.
+
+    Raises:
+        UnfitModel: they have not, since the model has seeded one itself.
+    """
+    for generator, state in first.left.items():
+        if state == second.left[generator]:
+            raise UnfitModel(
+                f"the model seeds {generator} as it is called, so that every step and every seed "
+                "of a sweep would draw the same (such as dropout): take that out, or draw from a "
+                "generator of its own"
+            )
+
+
+def _random_state(device: torch.device) -> dict[str, object]:
+    of_python, *of_numpy = state_of_python_generators()
+    states = {
+        "PyTorch's generator": torch.get_rng_state().numpy().tobytes(),
+        "Python's random": of_python,
+        "numpy.random": tuple(of_numpy),
+    }
+    if device.type == "cuda":
+        states["PyTorch's generator of the GPU"] = (
+            torch.cuda.get_rng_state(device).numpy().tobytes()
+        )
+    return states

@@ -33,15 +33,17 @@ PASSES = 2  # that stand for a training
 # A CPU makes none; a GPU may add in another order each time. What is drawn differs by much more.
 ROUNDING_UNITS, LARGEST_ROUNDING = 1000, 0.01
 LARGE = 50_000_000  # numbers from which on a model is built twice, not three times, for this
+# Python keeps freed objects of up to 512 bytes for the next ones of their size.
+LARGEST_OBJECT, OBJECTS_OF_A_SIZE = 480, 1000
 NAMED = 3  # of several tensors
 
 _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
 
 OTHER_SOURCES = (
     "what no seed reaches, such as os.urandom, secrets, uuid, the time, the hash of a string or "
-    "the order of a set, a class counter, memory that is not written (torch.empty), or a generator "
-    "of its own (numpy.random.default_rng() without a seed); torch, numpy.random and random are "
-    "seeded: draw from these"
+    "the order of a set, an address (id, or the text of an object), a class counter, memory that "
+    "is not written (torch.empty), or a generator of its own (numpy.random.default_rng() without a "
+    "seed); torch, numpy.random and random are seeded: draw from these"
 )
 
 
@@ -102,7 +104,10 @@ def examine_repeatability(
 def _examine(
     build: Callable[[], nn.Module], inputs: Tensor, device: torch.device
 ) -> tuple[str, ...]:
-    model, same = build(), build()
+    model = build()
+    taken = _other_addresses()
+    same = build()
+    del taken
     _refuse_other_weights(model.state_dict(), same.state_dict())
     for built in (model, same):
         disturb(built, 0, device)
@@ -141,6 +146,15 @@ def _examine(
             "register_buffer(name, tensor), or do without it"
         )
     return changed
+
+
+def _other_addresses() -> list[object]:
+    """Small objects in the places that the last ones have left, so that what is made while they
+    live has other addresses: a model may start from those, by ``id`` or the text of an object."""
+    taken: list[object] = [object() for _ in range(OBJECTS_OF_A_SIZE)]
+    for size in range(0, LARGEST_OBJECT, 16):
+        taken += [bytes(size) for _ in range(OBJECTS_OF_A_SIZE)]
+    return taken
 
 
 def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.packing import pack
-from bench.gpu.parts import Part, parts_of
+from bench.gpu.parts import GpuPart, parts_of
 from bench.gpu.request import GpuRequest, request_of
 from bench.gpu.results import SETTLED, Outcome, Result, read_results
 from bench.gpu.summary import describe_end, print_result, write_summary
@@ -65,7 +65,7 @@ def _refuse_without_cuda() -> None:
         )
 
 
-def run_parts(request: GpuRequest, parts: Sequence[Part], begin: float) -> list[Result]:
+def run_parts(request: GpuRequest, parts: Sequence[GpuPart], begin: float) -> list[Result]:
     """Do those parts that are not done, in time, and keep the summary as of now; what came of each.
 
     Args:
@@ -100,26 +100,26 @@ def run_parts(request: GpuRequest, parts: Sequence[Part], begin: float) -> list[
     return [results[part.name] for part in parts]
 
 
-def in_order(parts: Sequence[Part], results: Mapping[str, Result]) -> list[Part]:
+def in_order(parts: Sequence[GpuPart], results: Mapping[str, Result]) -> list[GpuPart]:
     """The parts that are to be done: those that came to no end in an earlier call are last."""
 
-    def came_to_no_end(part: Part) -> bool:
+    def came_to_no_end(part: GpuPart) -> bool:
         return part.name in results and results[part.name].outcome in ("failed", "over its limit")
 
     settled = [name for name, result in results.items() if result.outcome in SETTLED]
     return sorted((part for part in parts if part.name not in settled), key=came_to_no_end)
 
 
-def command_of(part: Part) -> str:
+def command_of(part: GpuPart) -> str:
     """The command line of a part, for a person."""
     return shlex.join(["python", "-m", part.module, *part.words])
 
 
-def _unrun(part: Part, request: GpuRequest, outcome: Outcome, reason: str) -> Result:
+def _unrun(part: GpuPart, request: GpuRequest, outcome: Outcome, reason: str) -> Result:
     return Result(part.name, part.title, request.device, request.size, outcome, reason)
 
 
-def _run(part: Part, request: GpuRequest, limit: float, reserve: float, folder: Path) -> Result:
+def _run(part: GpuPart, request: GpuRequest, limit: float, reserve: float, folder: Path) -> Result:
     """A part in a process of its own, and what came of it."""
     output = folder / RAW / f"{part.name}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def _run(part: Part, request: GpuRequest, limit: float, reserve: float, folder: 
 
 
 def _outcome(
-    part: Part, ended: Ended, numbers: Mapping[str, Any], unread: str, limit: float
+    part: GpuPart, ended: Ended, numbers: Mapping[str, Any], unread: str, limit: float
 ) -> tuple[Outcome, str]:
     """What came of a part, and why it is not done."""
     if ended.over_limit and not (part.sweeps and numbers):

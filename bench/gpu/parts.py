@@ -22,7 +22,7 @@ ALL = 1.0  # of the time
 
 
 @dataclass(frozen=True)
-class Part:
+class GpuPart:
     """One part of a call.
 
     Attributes:
@@ -44,7 +44,7 @@ class Part:
     sweeps: bool = False
 
 
-def parts_of(request: GpuRequest) -> list[Part]:
+def parts_of(request: GpuRequest) -> list[GpuPart]:
     """Those of a request, in their order.
 
     Raises:
@@ -59,14 +59,16 @@ def parts_of(request: GpuRequest) -> list[Part]:
     return [part for part in parts if not request.parts or part.name in request.parts]
 
 
-def _checks() -> list[Part]:
+def _checks() -> list[GpuPart]:
     models = "tests/models"
     conformance = [f"{models}/test_conformance.py", f"{models}/memories/test_conformance.py"]
     linear = [f"{models}/linear/test_linear_kernels.py"]
     leaky = [f"{models}/layers/test_leaky_average.py"]
 
-    def part(name: str, title: str, share: float, words: list[str], not_on_cpu: str | None) -> Part:
-        return Part(name, title, share, "bench.gpu.checks", words, read_whole, not_on_cpu)
+    def part(
+        name: str, title: str, share: float, words: list[str], not_on_cpu: str | None
+    ) -> GpuPart:
+        return GpuPart(name, title, share, "bench.gpu.checks", words, read_whole, not_on_cpu)
 
     return [
         part("leaky_average", "The leaky average and its kernel", 0.05, leaky, None),
@@ -81,18 +83,18 @@ def _checks() -> list[Part]:
     ]
 
 
-def _speeds(request: GpuRequest) -> list[Part]:
+def _speeds(request: GpuRequest) -> list[GpuPart]:
     head_width = max(LEAST, round(HEAD_WIDTH * request.size / LEAST) * LEAST)
     sizes = {key: scaled(key, size, request.size) for key, size in LARGE.items()}
     shape = {"width": HEADS * head_width, "heads": HEADS, **sizes}
     words = ["models=memory_mosaic", "reference=gpt2", "passes=training", "precision=bfloat16"]
     words += [f"{key}={value}" for key, value in {**shape, "device": request.device}.items()]
 
-    def part(name: str, title: str, share: float, *options: str) -> Part:
+    def part(name: str, title: str, share: float, *options: str) -> GpuPart:
         skipped = NO_GRAPH_HERE if "graphs=true" in options else None
         title = f"Memory Mosaic against GPT2, {title}"
         words_of_part = [*words, "rounds=10", *options]
-        return Part(name, title, share, "bench.speed", words_of_part, read_speed, skipped)
+        return GpuPart(name, title, share, "bench.speed", words_of_part, read_speed, skipped)
 
     counted = [*words, "rounds=1", "count_launches=true"]
     return [
@@ -100,11 +102,13 @@ def _speeds(request: GpuRequest) -> list[Part]:
         part("compiled", "compiled", 0.14, "compile=true"),
         part("graphs", "as captured graphs", 0.055, "graphs=true"),
         part("compiled_graphs", "compiled and captured", 0.1, "compile=true", "graphs=true"),
-        Part("launches", "Launches of their passes", 0.055, "bench.speed", counted, read_launches),
+        GpuPart(
+            "launches", "Launches of their passes", 0.055, "bench.speed", counted, read_launches
+        ),
     ]
 
 
-def _stacks(request: GpuRequest) -> list[Part]:
+def _stacks(request: GpuRequest) -> list[GpuPart]:
     sizes = {"models.width": 64, "training.batch_size": 16} if request.size < 1 else {}
     smaller = [f"{key}={scaled(key, size, request.size)}" for key, size in sizes.items()]
     words = ["tasks=regbench", "preset=laptop", "together=8", "rounds=3", "timed_steps=8", *smaller]
@@ -113,11 +117,11 @@ def _stacks(request: GpuRequest) -> list[Part]:
     for model in STACKED:
         name, title = f"stack_{model}", f"Eight trainings of {model} as one"
         words_of_part = [*words, f"models={model}"]
-        parts.append(Part(name, title, 0.04, "bench.training_speed", words_of_part, read_stack))
+        parts.append(GpuPart(name, title, 0.04, "bench.training_speed", words_of_part, read_stack))
     return parts
 
 
-def _sweeps(request: GpuRequest) -> list[Part]:
+def _sweeps(request: GpuRequest) -> list[GpuPart]:
     words = [
         f"device={request.device}",
         f"scale={request.size!r}",
@@ -130,5 +134,5 @@ def _sweeps(request: GpuRequest) -> list[Part]:
     module, parts = "bench.gpu.sweeps", []
     for name, title in titles.items():
         words_of_part = [*words, f"plan={name}"]
-        parts.append(Part(name, title, ALL, module, words_of_part, read_whole, sweeps=True))
+        parts.append(GpuPart(name, title, ALL, module, words_of_part, read_whole, sweeps=True))
     return parts

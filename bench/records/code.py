@@ -95,15 +95,15 @@ def _own_places(root: Path) -> list[tuple[Path, Path]]:
 def _followed(modules: Iterable[str], places: list[tuple[Path, Path]]) -> dict[str, Path]:
     """Some modules and all that they import from some places: where a name is looked up, and below
     which folder its file counts."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     waiting = {*modules}
     while waiting:
         name = waiting.pop()
         path = next(filter(None, (_find(name, *place) for place in places)), None)
         if path is not None:
-            found[name] = path
-            waiting |= _source(name, path)[1] - found.keys()
-    return found
+            paths[name] = path
+            waiting |= _source(name, path)[1] - paths.keys()
+    return paths
 
 
 def _find(name: str, root: Path, counts: Path) -> Path | None:

@@ -11,7 +11,7 @@ from bench.config.settings import Configuration
 from bench.config.source_files import source_name
 from bench.config.tree import TARGET
 from bench.records.code import is_own
-from bench.records.equivalence import todays_name
+from bench.records.equivalence import flat, todays_name
 from bench.records.registry import known, known_model, model_group, names, why_unknown
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
@@ -63,33 +63,34 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     if known("tasks", record.task) is None and not is_own(today.code.task):
         return _of_a_task_from_outside(record, today.config)
     source = source_name(str(today.config.get("models", {}).get("_target_")))
-    if why := why_unknown(record, today.config, {"models": source}):  # it is not imported here
-        raise UserError(f"{record.run_id} cannot be run again because {why}", RUN_FAILED)
+    if reason := why_unknown(record, today.config, {"models": source}):  # it is not imported here
+        raise UserError(f"{record.run_id} cannot be run again because {reason}", RUN_FAILED)
     is_model_known = known_model(record) is not None
     # Where the model is none of this checkout, any that the task takes stands for it: the settings
     # of task and training do not depend on it.
     model = record.model if is_model_known else names(model_group(record.task))[0]
     run = {"preset": record.preset, "seed": record.seed}
     sections = {s: part for s, part in today.config.items() if is_model_known or s != "models"}
-    given = _automatic(record, today.config)
+    settings = _automatic(record, today.config)
     for _ in range(ROUNDS):
-        asked = Configuration.of({"tasks": record.task, "models": model, **run, **given}).resolved()
-        missing = {
-            f"{section}.{key}": value
-            for section, part in sections.items()
-            for key, value in part.items()
-            if key != "_target_" and asked[section].get(key, _NONE) != value
-        }
+        resolved = Configuration.of(
+            {"tasks": record.task, "models": model, **run, **settings}
+        ).resolved()
+        missing = {}
+        for section, part in sections.items():
+            for key, value in part.items():
+                if key != "_target_" and resolved[section].get(key, _NONE) != value:
+                    missing[f"{section}.{key}"] = value
         if not missing:
             break
-        given |= missing
+        settings |= missing
     else:
         raise UserError(f"{record.run_id} has settings that no command asks for", RUN_FAILED)
     choice = _choice_of_model(record, today.config)
     if record.role != "baseline" and not is_model_known:
-        own = today.config["models"].items()
-        given |= {f"models.{key}": value for key, value in own if key != "_target_"}
-    return {"tasks": record.task, **choice, **run, "device": _device(record), **given}
+        items = today.config["models"].items()
+        settings |= {f"models.{key}": value for key, value in items if key != "_target_"}
+    return {"tasks": record.task, **choice, **run, "device": _device(record), **settings}
 
 
 def _of_a_task_from_outside(
@@ -98,12 +99,7 @@ def _of_a_task_from_outside(
     """Every setting is named, since what is usual in such a task is not known without its class. Of
     a class in a file the record does not say where the file lies: it is asked for from where the
     command is given."""
-    settings = {
-        f"{section}.{key}": value
-        for section, part in config.items()
-        for key, value in part.items()
-        if key != "_target_"
-    }
+    settings = flat(config)
     choice = _choice_of_model(record, config)
     run = {"preset": record.preset, "seed": record.seed, "device": _device(record)}
     return {"tasks": config["tasks"]["_target_"], **choice, **run, **settings}
@@ -137,12 +133,12 @@ def _automatic(record: RunRecord, config: Mapping[str, Mapping[str, Any]]) -> di
 def places_of(record: RunRecord) -> list[str]:
     """The settings by which whoever runs it again has to say where its data lie, as ``card.places``
     of the task's YAML file has them."""
-    given = record.config.get("tasks", {})
-    return [
-        f"tasks.{place}"
-        for place, conditions in _card(record).get("places", {}).items()
-        if all(given.get(key) in values for key, values in conditions.items())
-    ]
+    task_settings = record.config.get("tasks", {})
+    places = []
+    for place, conditions in _card(record).get("places", {}).items():
+        if all(task_settings.get(key) in values for key, values in conditions.items()):
+            places.append(f"tasks.{place}")
+    return places
 
 
 def _card(record: RunRecord) -> Mapping[str, Any]:

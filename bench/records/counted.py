@@ -65,18 +65,18 @@ def data_are_rounded(record: RunRecord) -> bool:
 
 def contradiction(record: RunRecord, counted: Counted) -> str | None:
     """What of a record is not as it was counted, in a clause; None if all is."""
-    if not data_are_rounded(record) and (why := other_data(record, counted.data)):
-        return why
+    if not data_are_rounded(record) and (reason := other_data(record, counted.data)):
+        return reason
     if counted.cost is None:
         return None
     for name in SIZES:
-        said, found = getattr(record.cost, name), getattr(counted.cost, name)
-        if said != found:
-            return f"its cost.{name} is {said}, and the model of its config has {found}"
+        stated, count = getattr(record.cost, name), getattr(counted.cost, name)
+        if stated != count:
+            return f"its cost.{name} is {stated}, and the model of its config has {count}"
     batch_size = int((record.config.get("training") or {}).get("batch_size") or 1)
     factor = same_length(BATCHES * batch_size)
     for name in WORK if record.outcome == "ok" else ():
-        said, found = getattr(record.cost, name) or 0, getattr(counted.cost, name) or 0
-        if max(said, found) > factor * min(said, found):
-            return f"its cost.{name} is {said:g}, and its steps are about {found:g}"
+        stated, count = getattr(record.cost, name) or 0, getattr(counted.cost, name) or 0
+        if max(stated, count) > factor * min(stated, count):
+            return f"its cost.{name} is {stated:g}, and its steps are about {count:g}"
     return None

@@ -60,8 +60,8 @@ class Code(FrozenModel):
         packages have is not looked at, so that a run of which nothing is of this project is as
         current as it can be."""
         pairs = ((self.task, self.task_code), (self.model, self.model_code))
-        own = [(target, code) for target, code in pairs if is_own(target)]
-        return all(code_hash(target, root) == code for target, code in own)
+        of_project = [(target, code) for target, code in pairs if is_own(target)]
+        return all(code_hash(target, root) == code for target, code in of_project)
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ class Equivalence(FrozenModel):
     @cached_property
     def choices(self) -> dict[str, list[Any]]:
         """Setting -> its values in the runs that were compared."""
-        found: dict[str, list[Any]] = defaultdict(list)
+        values_by_setting: dict[str, list[Any]] = defaultdict(list)
         for key, value in (pair for run in self.compared for pair in _CHOICE.findall(run.words)):
-            found[key].append(json.loads(value))
-        return found
+            values_by_setting[key].append(json.loads(value))
+        return values_by_setting
 
     def other_side(self, name: Name) -> Name | None:
         """The same run by the other one of the two; None if that has no such run, or if a choice of
@@ -136,19 +136,25 @@ class Equivalence(FrozenModel):
             settings = {key: value for key, value in settings.items() if key not in self.added}
         else:
             return None
-        parts = [(key.partition("."), value) for key, value in settings.items()]
-        config = {one: {key: v for (s, _, key), v in parts if s == one} for one in name.config}
+        config: dict[str, dict[str, Any]] = {section: {} for section in name.config}
+        for whole, value in settings.items():
+            section, _, key = whole.partition(".")
+            if section in config:
+                config[section][key] = value
         for section, target in (("tasks", code.task), ("models", code.model)):
             if "_target_" in name.config.get(section, {}):
                 config[section]["_target_"] = target
         return Name(code, config)
 
 
-def flat(config: Config) -> dict[str, Any]:
+def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Each setting by "section.key"; the classes of task and model are none."""
-    sections = config.items()
-    settings = {f"{section}.{key}": v for section, values in sections for key, v in values.items()}
-    return {key: value for key, value in settings.items() if not key.endswith("._target_")}
+    settings = {}
+    for section, values in config.items():
+        for key, value in values.items():
+            if not f"{section}.{key}".endswith("._target_"):
+                settings[f"{section}.{key}"] = value
+    return settings
 
 
 class _Table(FrozenModel):
@@ -172,11 +178,11 @@ def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
 
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
 def _by_code(path: Path, changed: int) -> dict[Code, list[Equivalence]]:
-    found: dict[Code, list[Equivalence]] = defaultdict(list)
+    entries_by_code: dict[Code, list[Equivalence]] = defaultdict(list)
     for entry in _read(path, changed):
         for code in {entry.old, entry.new}:
-            found[code].append(entry)
-    return found
+            entries_by_code[code].append(entry)
+    return entries_by_code
 
 
 @lru_cache(maxsize=4)
@@ -187,26 +193,26 @@ def _replaced(path: Path, changed: int) -> frozenset[Code]:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _changed: int) -> tuple[Equivalence, ...]:
-    how = (
+    advice = (
         "restore it from version control, or delete it and prove again what it held by "
         "python -m bench.equivalence"
     )
-    return Kind("table of equivalences", _Table, how, most=16 * 2**20).read_json(path).entries
+    return Kind("table of equivalences", _Table, advice, most=16 * 2**20).read_json(path).entries
 
 
 def add_entries(entries: Iterable[Equivalence]) -> None:
     """Write more proofs; what was compared of the same two states before is kept."""
-    known = list(read_table())
+    proofs = list(read_table())
     for entry in entries:
-        before = [e for e in known if (e.old, e.new) == (entry.old, entry.new)]
-        every = [c for e in (*before, entry) for c in e.compared]
-        compared = tuple(c for number, c in enumerate(every) if c not in every[:number])
+        before = [e for e in proofs if (e.old, e.new) == (entry.old, entry.new)]
+        runs = [c for e in (*before, entry) for c in e.compared]
+        compared = tuple(c for number, c in enumerate(runs) if c not in runs[:number])
         # One by definitions holds for all that one by runs does.
         best = next((e for e in (entry, *before) if e.by == "definitions"), entry)
-        known = [e for e in known if e not in before]
-        known.append(best.model_copy(update={"compared": compared}))
-    known.sort(key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
-    content = _Table(entries=tuple(known)).model_dump(mode="json")
+        proofs = [e for e in proofs if e not in before]
+        proofs.append(best.model_copy(update={"compared": compared}))
+    proofs.sort(key=lambda e: (e.task, e.model, e.commit, e.old.task_code))
+    content = _Table(entries=tuple(proofs)).model_dump(mode="json")
     for entry in content["entries"]:
         if entry["by"] == "runs":  # as they were written before there was another way
             del entry["by"], entry["moved"]
@@ -243,11 +249,11 @@ def todays_name(
 def settled_name(config: Config, provenance: Provenance) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
     runs that were only made by that code have too."""
-    found = list(names(Code.of(config, provenance), config))
-    if len(found) == 1:  # as of most runs
-        return found[0]
+    candidates = list(names(Code.of(config, provenance), config))
+    if len(candidates) == 1:  # as of most runs
+        return candidates[0]
     older = _replaced(TABLE, TABLE.stat().st_mtime_ns)
-    return min(found, key=lambda name: (name.code in older, name.code.model_dump_json()))
+    return min(candidates, key=lambda name: (name.code in older, name.code.model_dump_json()))
 
 
 def form(config: Config, provenance: Provenance) -> Form:

@@ -58,7 +58,7 @@ class Identity:
     def run_ids(self, seed: int) -> list[str]:
         """Every name of the run with ``seed``, that of today first."""
         c = self.configuration
-        return [make_run_id(c.task, c.model, c.preset, one, seed) for one in self.all]
+        return [make_run_id(c.task, c.model, c.preset, identity, seed) for identity in self.all]
 
 
 def identity_of(name: Name, preset: str, provenance: Provenance, baseline: str | None) -> str:
@@ -78,9 +78,9 @@ def run_ids_of(record: RunRecord) -> set[str]:
     """Every name of a trained run: by the code that made it, and by all equal code."""
     everywhere = names(Code.of(record.config, record.provenance), record.config)
     same = (record.preset, record.provenance, None)
-    found = (identity_of(name, *same) for name in everywhere)
+    identities = (identity_of(name, *same) for name in everywhere)
     place = (record.task, record.model, record.preset)
-    return {record.run_id, *(make_run_id(*place, one, record.seed) for one in found)}
+    return {record.run_id, *(make_run_id(*place, identity, record.seed) for identity in identities)}
 
 
 def equal_code_of(record: RunRecord) -> set[str]:
@@ -109,10 +109,10 @@ def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
     of equal code one record: that of a search before another, then the first that was made."""
     ordered = sorted(records, key=lambda r: (r.study is None, r.provenance.started_at, r.run_id))
     first: dict[tuple[str, int], RunRecord] = {}
-    kept = []
+    unique = []
     for record in ordered:
-        one = settled(record)
-        other = first.setdefault((one.identity, one.seed), record)
+        canonical = settled(record)
+        other = first.setdefault((canonical.identity, canonical.seed), record)
         if other.identity == record.identity:  # two of one identity are not for this to judge
-            kept.append(with_named_text(one))
-    return sorted(kept, key=lambda record: record.run_id)
+            unique.append(with_named_text(canonical))
+    return sorted(unique, key=lambda record: record.run_id)

@@ -76,9 +76,12 @@ def over_seeds_and_items(
     parts = by_data_seed(records)
     if len(parts) < 2:
         return mean_interval(values, kind, items)
-    known = {r.run_id: v for r, v in zip(records, values, strict=True) if v is not None}
-    found = [[known[run.run_id] for run in part if run.run_id in known] for part in parts]
-    return over_seeds_by_data(found, kind, items)
+    value_by_run = {r.run_id: v for r, v in zip(records, values, strict=True) if v is not None}
+    values_by_data = []
+    for part in parts:
+        of_part = [value_by_run[run.run_id] for run in part if run.run_id in value_by_run]
+        values_by_data.append(of_part)
+    return over_seeds_by_data(values_by_data, kind, items)
 
 
 def over_seeds_by_data(
@@ -114,26 +117,26 @@ def items_of(records: Sequence[RunRecord], metric: str, minus: str = "") -> Item
 
 def drawn_anew(items: Sequence[Items | None]) -> Items | None:
     """The items of several data seeds: the spread over these holds their variance."""
-    known = [own for own in items if own is not None]
-    if len(known) < len(items):
+    counted = [part for part in items if part is not None]
+    if len(counted) < len(items):
         return None
-    name = f"{known[0].name} of {len(known)} data seeds"
-    return Items(sum(own.count for own in known), 0.0, name=name)
+    name = f"{counted[0].name} of {len(counted)} data seeds"
+    return Items(sum(part.count for part in counted), 0.0, name=name)
 
 
 def components_of(records: Sequence[RunRecord], metric: str) -> Components | None:
     """What the printed mean of a metric varies by; None where the records do not say."""
     tables = [_table(part, metric) for part in by_data_seed(records)]
-    known = [table for table in tables if table and len(table) > 1 and len(table[0]) > 1]
-    return components(known) if known and len(known) == len(tables) else None
+    usable = [table for table in tables if table and len(table) > 1 and len(table[0]) > 1]
+    return components(usable) if usable and len(usable) == len(tables) else None
 
 
 def _table(records: Sequence[RunRecord], metric: str, minus: str = "") -> Table | None:
     """Runs that ended well by test items."""
-    kept = [record for record in records if record.outcome == "ok"]
-    rows = [record.per_sequence.get(metric, []) for record in kept]
+    finished = [record for record in records if record.outcome == "ok"]
+    rows = [record.per_sequence.get(metric, []) for record in finished]
     if minus:
-        less = [record.per_sequence.get(minus, []) for record in kept]
+        less = [record.per_sequence.get(minus, []) for record in finished]
         rows = [
             [a - b for a, b in zip(*pair, strict=True)] for pair in zip(rows, less, strict=True)
         ]

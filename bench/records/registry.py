@@ -28,9 +28,11 @@ def known(group: str, name: str) -> Known | None:
     Hydra would read the same, in ten times the time."""
     if name not in names(group):
         return None
-    own = own_file(group, name)
-    others = [known(group, other) or {} for other in own.get("defaults", ()) if other != "_self_"]
-    return dict(OmegaConf.merge(*others, own)) if others else own
+    content = own_file(group, name)
+    others = [
+        known(group, other) or {} for other in content.get("defaults", ()) if other != "_self_"
+    ]
+    return dict(OmegaConf.merge(*others, content)) if others else content
 
 
 def model_group(task: str) -> str:
@@ -79,21 +81,23 @@ def why_unknown(
             if source in (trusted.get(section) or "").split(","):
                 continue
             if file is None:
-                what = "file" if source.endswith(".py") else "package"
+                kind = "file" if source.endswith(".py") else "package"
                 return (
                     f"{section[:-1]} {called[section]!a} is unknown here (its "
-                    f"config.{section}._target_ is of the {what} {source!a})"
+                    f"config.{section}._target_ is of the {kind} {source!a})"
                 )
-        if found := _wrong(section, file, config[section]):
-            return found
+        if problem := _wrong(section, file, config[section]):
+            return problem
     return None
 
 
-def _wrong(section: str, file: Known, given: Mapping[str, Any]) -> str | None:
+def _wrong(section: str, file: Known, settings: Mapping[str, Any]) -> str | None:
     """What a section of a configuration holds that a YAML file of this checkout does not."""
-    if given.get("_target_") != file["_target_"]:
-        return f"its config.{section}._target_ is {given.get('_target_')!a}, not {file['_target_']}"
-    for key, value in given.items():
+    if settings.get("_target_") != file["_target_"]:
+        return (
+            f"its config.{section}._target_ is {settings.get('_target_')!a}, not {file['_target_']}"
+        )
+    for key, value in settings.items():
         if key in file.get("locations", ()):
             return (
                 f"its config names a place, {section}.{key}, which only the command line of "
@@ -113,8 +117,8 @@ def _otherwise_written(value: Any, usual: Any) -> bool:
     """Whether a number, or all of a list, is not of the type that settings of this kind get: 64.0
     would be another run than 64, of the same numbers. Nor has zero a sign."""
     if isinstance(value, list) and isinstance(usual, list) and value and usual:
-        types = {type(one) for one in usual}
-        whole = all(type(one) is float and one.is_integer() for one in value)
+        types = {type(element) for element in usual}
+        whole = all(type(element) is float and element.is_integer() for element in value)
         return types == {int} and whole
     if kind_of(usual) != "number" or value is None:
         return False

@@ -33,15 +33,24 @@ LARGEST_TRACEBACK = 2**20  # bytes that are looked through
 def in_full(cause: str | None, store: Path) -> str:
     """A cause with all that the error said, if its traceback is in the store. A record leaves out
     what may be the name of a place or a person, since records are published; a screen is not."""
-    told = str(cause)
-    found = DETAILS.search(told)
+    text = str(cause)
+    match = DETAILS.search(text)
     lines: list[str] = []
-    if found is not None:
-        with suppress(OSError), open_regular(Store(store).work(found[1]) / "traceback.txt") as file:
+    if match is not None:
+        with suppress(OSError), open_regular(Store(store).work(match[1]) / "traceback.txt") as file:
             lines = file.read(LARGEST_TRACEBACK).decode(errors="replace").splitlines()
     code = max((n for n, line in enumerate(lines) if line.startswith("    ")), default=len(lines))
-    said = next(iter(lines[code + 1 :]), "")  # below the last line of code
-    return told if said in told else f"{told}; in full: {said}"
+    message = next(iter(lines[code + 1 :]), "")  # below the last line of code
+    if not message or message in text:
+        return text
+    # In place of the words that a record may say, from the name of the error on.
+    kind = message.partition(":")[0].rpartition(".")[2]
+    before, is_there, after = text.partition(f"{kind}: ")
+    words, _, details = after.rpartition(" (details in ")
+    if not is_there or not details:
+        return f"{text}; in full: {message}"
+    _, raised_from, cause = words.partition(", from ")
+    return f"{before}{message}{raised_from}{cause} (details in {details}"
 
 
 def table_of(text_columns: Iterable[str], number_columns: Iterable[str], **titles: Any) -> Table:
@@ -54,17 +63,17 @@ def print_record(record: RunRecord, store: Path) -> None:
     """The outcome of one run, its metrics and where its record lies."""
     screen = console(soft_wrap=True)
     path = record_path(record, store)
-    what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
+    title = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
     if record.outcome != "ok":
         cause = in_full(record.cause, store)
-        screen.print(f"{what}: {record.outcome.replace('_', ' ')}: {cause}")
+        screen.print(f"{title}: {record.outcome.replace('_', ' ')}: {cause}")
     else:
         splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
-        table = table_of(["metric"], splits, title=what)
+        table = table_of(["metric"], splits, title=title)
         for name in sorted({name for values in record.metrics.values() for name in values}):
             values = [record.metrics[split].get(name) for split in splits]
-            shown = ["" if value is None else _digits(value) for value in values]
-            table.add_row(name + (" *" if name == record.headline.name else ""), *shown)
+            cells = ["" if value is None else _digits(value) for value in values]
+            table.add_row(name + (" *" if name == record.headline.name else ""), *cells)
         screen.print(table)
         cost = record.cost
         training = (
@@ -83,11 +92,11 @@ def print_record(record: RunRecord, store: Path) -> None:
 def print_examination(record: RunRecord, examination: Examination | None, cause: str) -> None:
     """What the model of a run has passed, or why it failed."""
     screen = console(soft_wrap=True)
-    what = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
+    title = f"{record.label} on {record.task}, preset {record.preset}, seed {record.seed}"
     if examination is None:
-        screen.print(f"{what}: failed: {cause}")
+        screen.print(f"{title}: failed: {cause}")
         return
-    screen.print(f"{what}: passed")
+    screen.print(f"{title}: passed")
     screen.print(f"  with fresh weights: {', '.join(examination.before) or 'not examined'}")
     screen.print(f"  with its trained weights: {', '.join(examination.trained)}")
     if examination.unused_parameters:

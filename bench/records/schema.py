@@ -156,8 +156,8 @@ class Trial(FrozenModel):
         it came to no number."""
         if not self.over_seeds:
             return self.value
-        known = [value for value in self.over_seeds if value is not None]
-        return fmean(known) if len(known) == len(self.over_seeds) else None
+        finished = [value for value in self.over_seeds if value is not None]
+        return fmean(finished) if len(finished) == len(self.over_seeds) else None
 
 
 class Study(FrozenModel):
@@ -322,9 +322,9 @@ def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:
     Raises:
         UserError: at the first record that cannot be trusted.
     """
-    found: dict[str, Path] = {}
+    path_by_id: dict[str, Path] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.json")):
-            found.setdefault(path.stem, path)
-    for _, path in sorted(found.items()):
+            path_by_id.setdefault(path.stem, path)
+    for _, path in sorted(path_by_id.items()):
         yield read_record(path)

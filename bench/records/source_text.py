@@ -61,7 +61,7 @@ class _Writer:
                 written = self._written(value)
                 unchanged = written is value
             elif isinstance(value, list):
-                written = [self._written(one) for one in value]
+                written = [self._written(item) for item in value]
                 unchanged = all(map(is_, written, value))
             else:  # a name or a value, as most fields hold
                 continue
@@ -133,8 +133,8 @@ def _escaped(text: str, quotes: list[str], escape_breaks: bool) -> tuple[str, li
     holds each of them."""
 
     def escape(character: str) -> str:
-        kept = character in "\n\t" and not escape_breaks
-        if kept or (character.isprintable() and character != "\\"):
+        is_break = character in "\n\t" and not escape_breaks
+        if is_break or (character.isprintable() and character != "\\"):
             return character
         return character.encode("unicode_escape").decode("ascii")
 
@@ -142,8 +142,8 @@ def _escaped(text: str, quotes: list[str], escape_breaks: bool) -> tuple[str, li
     possible = [q for q in quotes if len(q) == 3 or "\n" not in escaped]
     possible = [q for q in possible if q not in escaped]
     if not possible:
-        shown = repr(text)
-        return shown[1:-1], [q for q in quotes if shown[0] in q][:1]
+        literal = repr(text)
+        return literal[1:-1], [q for q in quotes if literal[0] in q][:1]
     if escaped:
         possible.sort(key=lambda q: q[0] == escaped[-1])  # not '""""', if it can be avoided
         if possible[0][0] == escaped[-1]:

@@ -92,9 +92,9 @@ class Store:
 
 def record_path(record: RunRecord, store: Path) -> Path:
     """Where a record lies: in the store, else among the project's own."""
-    own = Store(store).record_folder(record.role) / f"{record.run_id}.json"
+    in_store = Store(store).record_folder(record.role) / f"{record.run_id}.json"
     committed = committed_path(record.run_id, record.task, record.preset)
-    return committed if committed.exists() and not own.exists() else own
+    return committed if committed.exists() and not in_store.exists() else in_store
 
 
 def committed_path(run_id: str, task: str, preset: str) -> Path:

@@ -61,8 +61,8 @@ def _opened(store: Store) -> Iterator[Any]:
     from mlflow.tracking import MlflowClient
 
     store.root.mkdir(parents=True, exist_ok=True)
-    own = f"sqlite:///{(store.root / 'mlflow.db').resolve()}"
-    address = os.environ.get("MLFLOW_TRACKING_URI", own)
+    default = f"sqlite:///{(store.root / 'mlflow.db').resolve()}"
+    address = os.environ.get("MLFLOW_TRACKING_URI", default)
     with alone_at(address, store.root):
         file = sqlite_file(address)
         if file is not None and not file.exists():
@@ -89,10 +89,10 @@ def _run(record: RunRecord, store: Store, client: Any) -> str | None:
     tags = {"role": record.role, "outcome": record.outcome}  # a failed run may be made again
     wanted = [f"tags.{key} = '{value}'" for key, value in tags.items()]
     query = " and ".join([f"attributes.run_name = '{record.run_id}'", *wanted])
-    found = client.search_runs([experiment], query, max_results=1)
-    if not found:
+    runs = client.search_runs([experiment], query, max_results=1)
+    if not runs:
         return str(client.create_run(experiment, tags=tags, run_name=record.run_id).info.run_id)
-    return str(found[0].info.run_id) if found[0].info.status == "RUNNING" else None
+    return str(runs[0].info.run_id) if runs[0].info.status == "RUNNING" else None
 
 
 def _log(record: RunRecord, path: Path, store: Store, client: Any) -> None:
@@ -118,12 +118,10 @@ def _log(record: RunRecord, path: Path, store: Store, client: Any) -> None:
         for split, values in record.metrics.items()
         for name, value in values.items()
     ]
-    metrics += [
-        Metric(name, y, 0, int(x))
-        for name in ("training_loss", "validation_loss")
-        if name in record.curves
-        for x, y in zip(record.curves[name].x, record.curves[name].y, strict=True)
-    ]
+    for name in ("training_loss", "validation_loss"):
+        if curve := record.curves.get(name):
+            points = zip(curve.x, curve.y, strict=True)
+            metrics += [Metric(name, y, 0, int(x)) for x, y in points]
     tag_list = [RunTag(key, value[:5000]) for key, value in tags.items()]
     client.log_batch(run, params=parameters[:100], tags=tag_list)
     for start in range(0, len(metrics), METRICS_PER_BATCH):

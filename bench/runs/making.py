@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Examined
 from bench.examination.repeatability import examine_model
+from bench.examination.task_data import fault_of_evaluation
+from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart
 from bench.runs.examined import ExaminedWeights
@@ -26,6 +28,7 @@ from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
 from bench.training.training import TrainingDiverged, TrainingReport
+from bench.training.unfit import UnfitModel
 from core.errors import RUN_FAILED, UserError
 from core.files import (
     flush_folder,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 
 Summary = TypeVar("Summary")
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
+_rehearsed: set[tuple[str, str]] = set()  # settings and code of tasks whose evaluation has worked
 
 
 @dataclass
@@ -200,6 +204,7 @@ class TrainingRun(Run):
         settings, seed = self.configuration.training, self.configuration.seed
         cost = self.cost = self._count_cost()
         self._examine()
+        self._rehearse()
         starts: list[_Start] = []
         failure: TrainingDiverged | None = None
         for k in range(settings.restarts):
@@ -255,6 +260,7 @@ class TrainingRun(Run):
         try:
             if self._examine():
                 return None  # buffers that training changes are those of one model
+            self._rehearse()
         except Exception:  # its own run says so
             return None
         return Member(model, self.task, configuration.training, seed, checkpoint)
@@ -318,6 +324,27 @@ class TrainingRun(Run):
         """
         self.report(f"{self.description}: examining the model", 0, 1)
         return examine_model(self.configuration, self.task, self.device)
+
+    def _rehearse(self) -> None:
+        """Measure fresh weights by a task of somebody else, so that what stops its evaluation is
+        known before a training; once in a process for each of its settings.
+
+        Raises:
+            UserError: the evaluation lacks what a record needs.
+        """
+        settings = self.configuration.tasks
+        key = json.dumps(settings, sort_keys=True), self.identity.provenance.task_code
+        if is_own(settings["_target_"]) or key in _rehearsed:
+            return
+        seed = self.configuration.seed
+        model = build_model(self.configuration, self.task, seed).to(self.device)
+        try:
+            measured = evaluate(self.task, model, "validation", self.device, seed)
+        except UnfitModel:  # what training can still change is judged when it has
+            return
+        if fault := fault_of_evaluation(measured, self.task.headline.name):
+            raise UserError(f"tasks ({settings['_target_']}): {fault}")
+        _rehearsed.add(key)
 
     def _count_cost(self) -> Cost:
         self.report(f"{self.description}: counting a step", 0, 1)

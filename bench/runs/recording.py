@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -11,11 +12,12 @@ from typing import Any
 
 import torch
 
+from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import resolve_device
 from bench.training.memory import peak_memory
-from bench.training.numerics import kept_settings, set_numerics
+from bench.training.numerics import kept_settings, other_setting, set_numerics
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
@@ -71,11 +73,14 @@ class Run(ABC):
         started = time.perf_counter()
         splits: list[Split] = ["validation"] if role == "trial" else ["validation", "test"]
         with (
-            kept_settings(),
+            kept_settings() as changed,
             peak_memory(self.device) as memory,
             kept_random_state(self.device),
         ):
             outcome, cause = self._try(splits, evaluations)
+        if outcome == "ok" and changed and not is_own(self.configuration.models["_target_"]):
+            # What an examination has not met, such as a setting that the hundredth call changes.
+            outcome, cause = "failed", other_setting(*next(iter(changed.items())))
         measured = measured_fields(self.task, evaluations, splits[-1])
         if outcome != "ok":  # on one split, maybe, and not on the other
             measured["headline"] = measured["headline"].model_copy(update={"value": None})
@@ -120,11 +125,17 @@ class Run(ABC):
             return "failed", without_places(str(error))
         except Exception as error:
             return _failure(error, self.work)
-        for measured in evaluations.values():
+        for measured_split, measured in evaluations.items():
             # Other numbers may be there, but not the one that the measurement is ranked by.
             causes = measured.arrays.get("diverged")
             if causes and self.task.headline.name not in measured.metrics:
                 return "diverged", str(causes[0])
+            value = measured.metrics.get(self.task.headline.name, math.nan)
+            if not is_own(self.configuration.tasks["_target_"]) and not math.isfinite(value):
+                return "failed", (
+                    f"the task measured no number {self.task.headline.name} on the "
+                    f"{measured_split} split, as where no target counts"
+                )
         return "ok", None
 
 

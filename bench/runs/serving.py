@@ -75,10 +75,14 @@ def identify(configuration: Configuration, data: Hashes | None = None) -> Identi
     Args:
         data: hashes of its data where they are known; None makes the data to hash them.
     """
-    if data is None:
-        from bench.training.building import data_hashes
+    if not is_own(configuration.models["_target_"]):
+        from bench.examination.constructor import refuse_other_constructor
 
-        data = data_hashes(configuration)
+        refuse_other_constructor(configuration)
+    if data is None:
+        from bench.examination.task_data import examined_data_hashes
+
+        data = examined_data_hashes(configuration)
     collected = provenance.collect(
         model_code=code_hash(configuration.models["_target_"]),
         task_code=code_hash(configuration.tasks["_target_"]),

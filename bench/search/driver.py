@@ -20,7 +20,7 @@ from bench.runs.serving import known_data
 from bench.search.contender import Contender, ModelResult, Stage
 from bench.search.exchange import open_exchange
 from bench.search.placement import open_executor
-from bench.search.plan import Plan
+from bench.search.plan import SweepPlan
 from bench.search.sharing import SECONDS_BETWEEN_LOOKS
 from bench.search.storage import open_storage
 from core.errors import RUN_FAILED, UserError
@@ -36,7 +36,7 @@ class SweepResult:
     baselines: list[RunRecord]
 
 
-def run_plan(plan: Plan, report: Report) -> SweepResult:
+def run_plan(plan: SweepPlan, report: Report) -> SweepResult:
     """Run what is missing of a plan and collect the whole of it.
 
     Raises:
@@ -54,9 +54,7 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
-        # If every space has as many settings as there are trials.
-        runs = len(plan.entries) * (plan.settings.n_trials + plan.settings.finals)
-        with open_executor(configurations, report, runs, prepare=True) as executor:
+        with open_executor(configurations, report, plan.runs, prepare=True) as executor:
             contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
@@ -71,7 +69,7 @@ def run_plan(plan: Plan, report: Report) -> SweepResult:
     return SweepResult([contender.result for contender in contenders], baselines)
 
 
-def records_of(plan: Plan, report: Report) -> list[RunRecord]:
+def records_of(plan: SweepPlan, report: Report) -> list[RunRecord]:
     """The final records of every model and the baselines of a sweep.
 
     Raises:

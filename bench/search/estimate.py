@@ -24,7 +24,7 @@ from bench.search.forecast_table import (
     print_timeline,
 )
 from bench.search.placement import workers_at_once
-from bench.search.plan import Entry, Plan
+from bench.search.plan import Entry, SweepPlan
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
@@ -67,7 +67,7 @@ class Estimate:
     forecast: Forecast | None = None
 
 
-def estimate(plan: Plan, report: Report) -> list[Estimate]:
+def estimate(plan: SweepPlan, report: Report) -> list[Estimate]:
     """For each model the cost at its default and, if another, at its largest setting; on another
     device, that of all its settings."""
     if plan.device_like is not None:
@@ -85,7 +85,7 @@ def estimate(plan: Plan, report: Report) -> list[Estimate]:
     return estimates
 
 
-def _estimate_for_device(plan: Plan, report: Report) -> list[Estimate]:
+def _estimate_for_device(plan: SweepPlan, report: Report) -> list[Estimate]:
     estimates = []
     activity = "counting the steps of each model"
     report(activity, 0, len(plan.entries))
@@ -169,7 +169,7 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     return count_parameters(model), flops, seconds
 
 
-def print_estimates(estimates: Sequence[Estimate], plan: Plan, sweep_name: str = "") -> None:
+def print_estimates(estimates: Sequence[Estimate], plan: SweepPlan, sweep_name: str = "") -> None:
     """The estimates and their totals, with workers taken to share the time evenly.
 
     Args:
@@ -178,7 +178,7 @@ def print_estimates(estimates: Sequence[Estimate], plan: Plan, sweep_name: str =
     if plan.device_like is not None:
         _print_for_device(estimates, plan, sweep_name)
         return
-    workers = max(1, workers_at_once(plan.entries[0].configuration))
+    workers = max(1, workers_at_once(plan.entries[0].configuration, plan.runs))
     sized = any(e.setting == "largest" for e in estimates)
     columns = ["trials", "runs", "parameters", "training FLOPs", "training time"]
     table = table_of(["model", "sizes"] if sized else ["model"], columns)
@@ -217,7 +217,7 @@ def _seeds(sweep: SweepSettings) -> str:
     return f"{of_training} of each of {sweep.data_seeds} data seeds"
 
 
-def _print_not_counted(plan: Plan) -> None:
+def _print_not_counted(plan: SweepPlan) -> None:
     """What a search may come to make beyond its first grid, which nobody can know before."""
     if plan.settings.choose_over == ALL_SEEDS and plan.settings.n_trials > 1:
         console().print(
@@ -233,7 +233,7 @@ def _print_not_counted(plan: Plan) -> None:
         )
 
 
-def foretell(plans: Mapping[str, Plan]) -> None:
+def foretell(plans: Mapping[str, SweepPlan]) -> None:
     """Estimate and print several sweeps, by their names; on another device also all together."""
     names_as_sets = [set(name.split()) for name in plans]
     in_all_names = set.intersection(*names_as_sets) if plans else set()
@@ -268,12 +268,12 @@ def _forecasts(estimates: Iterable[Estimate]) -> list[Forecast]:
     return [e.forecast for e in estimates if e.forecast is not None]
 
 
-def _forecaster(plan: Plan) -> Forecaster:
+def _forecaster(plan: SweepPlan) -> Forecaster:
     first = plan.entries[0].configuration
     return forecaster_of(str(plan.device_like), first.training.threads, first.device)
 
 
-def _print_for_device(estimates: Sequence[Estimate], plan: Plan, sweep_name: str) -> None:
+def _print_for_device(estimates: Sequence[Estimate], plan: SweepPlan, sweep_name: str) -> None:
     first, device = plan.entries[0].configuration, _forecaster(plan).device
     print(NOTHING_WRITTEN)
     rows = [ForecastRow(e.label, e.runs, _forecasts([e]), e.cause) for e in estimates]

@@ -23,7 +23,7 @@ from bench.config.settings import Configuration
 from bench.config.source_files import source_name
 from bench.records.code import code_hash
 from bench.training.compiled import with_padded_batches
-from bench.training.mistakes import way_on
+from bench.training.mistakes import data_in_sentences, way_on
 from bench.training.numerics import kept_settings, refuse_own_seed, settings_of_others
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import count_numbers, make_whole
@@ -76,7 +76,8 @@ def build_task(configuration: Configuration) -> Task:
     task = task_or_measurement(configuration)
     if not isinstance(task, Task):
         raise UserError(
-            f"{configuration.task} is a measurement: it has no model that the engine trains"
+            f"{configuration.task} is a measurement: it has no model that the engine trains, and "
+            "is made by bench.run or python -m bench.measure"
         )
     return task
 
@@ -117,13 +118,25 @@ def _cache_key(configuration: Configuration) -> tuple[str, str]:
     """What decides a task: its settings, and of a class of somebody else its code, since one
     process may meet two files of one name, or one that is edited."""
     target = configuration.tasks["_target_"]
-    code = "" if source_name(target) in OURS else code_hash(target)
+    code = ""
+    if source_name(target) not in OURS:
+        load_subclass(target, "tasks")  # the hash of a large package takes minutes
+        code = code_hash(target)
     return json.dumps(configuration.tasks, sort_keys=True), code
 
 
 @lru_cache(maxsize=4)
 def _build_task(text: str, code: str) -> Task | Measurement:
-    return _construct(json.loads(text), "tasks")
+    return task_of(json.loads(text))
+
+
+def task_of(settings: Mapping[str, Any]) -> Task | Measurement:
+    """An object of its own, which shares no data and no state with any other.
+
+    Args:
+        settings: the class as ``_target_``, and its settings.
+    """
+    return _construct(settings, "tasks")
 
 
 def prepare_data(configuration: Configuration, report: Report) -> None:
@@ -133,7 +146,8 @@ def prepare_data(configuration: Configuration, report: Report) -> None:
         UserError: the data that the configuration names cannot be used.
     """
     note_if_offline(configuration)
-    with _mistakes_in_sentences(configuration.tasks, "tasks"):
+    target = configuration.tasks["_target_"]
+    with _mistakes_in_sentences(configuration.tasks, "tasks"), data_in_sentences(target):
         task = task_or_measurement(configuration)
         task.prepare(report)
         print_notes_on_text(task)
@@ -145,7 +159,8 @@ def data_hashes(configuration: Configuration) -> dict[str, str]:
     Raises:
         UserError: the data that the configuration names cannot be used.
     """
-    with _mistakes_in_sentences(configuration.tasks, "tasks"):
+    target = configuration.tasks["_target_"]
+    with _mistakes_in_sentences(configuration.tasks, "tasks"), data_in_sentences(target):
         return _data_hashes(*_cache_key(configuration))
 
 
@@ -331,7 +346,10 @@ def load_subclass(target: str, group: str) -> type:
     loaded = load_class(target)
     kind, bases, name = KINDS[group]
     if not issubclass(loaded, bases):
-        raise UserError(f"{group}._target_={target} is no {kind}: a {kind} derives from {name}")
+        page = {"models": "docs/guests.md", "tasks": "docs/add_a_task.md"}[group]
+        raise UserError(
+            f"{group}._target_={target} is no {kind}: a {kind} derives from {name}, as {page} shows"
+        )
     return loaded
 
 
@@ -358,4 +376,13 @@ def _mistakes_in_sentences(
     except TypeError as error:  # in Python's words
         raise UserError(
             f"{group} ({node['_target_']}): {way_on(error, group, node, has_tokens)}"
+        ) from error
+    except Exception as error:
+        # A library may put the refusal of a value into an exception of its own.
+        if not isinstance(error.__cause__, ValueError):
+            raise
+        given = ", ".join(f"{key}={value}" for key, value in node.items() if key != "_target_")
+        refusal = str(error.__cause__).rstrip(".")
+        raise UserError(
+            f"{group} ({node['_target_']}): {refusal}; it was built with {given}"
         ) from error

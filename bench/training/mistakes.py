@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
+from bench.config.constructors import how_models_are_built
 from bench.config.external import load_class
 from bench.records.code import is_own
-from core.errors import nearest, place_of
+from core.errors import UserError, first_line, is_out_of_memory, nearest, place_of
 
+TASKS_OF_OURS = "tasks/"  # how places in this project's tasks begin, whose refusals are whole
 CALLER = "building.py"  # beside this file: where classes are called
 
 
@@ -30,20 +32,21 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bo
     """
     if "abstract class" in str(error):
         return f"{error}: add to that class what is missing in it"
-    if "multiple values" in str(error) and group == "models":
-        return (
-            f"{error}, since the engine gives the specification of the task before all others: a "
-            "model is built as Model(specification, **settings)"
-        )
     place = place_of(error)
+    does_not_fit = Path(place.rpartition(",")[0]).name == CALLER
+    construction = ""
+    if group == "models":
+        construction = f"; {how_models_are_built(load_class(node['_target_']))}"
+    if "multiple values" in str(error) and group == "models":
+        return f"{error}{construction}"
     known_by = "YAML file" if is_own(node["_target_"]) else "constructor"
     advice = f"give each setting of {group} the name and the kind of value that its {known_by} has"
-    if Path(place.rpartition(",")[0]).name == CALLER:  # the call does not fit it
+    if does_not_fit:
         if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
             taken = {*signature(load_class(node["_target_"])).parameters} - {"specification"}
             advice = f"its constructor does not take it ({nearest(unknown[1], taken)})"
             return f"{error}: {advice}; mend it where it is given, in the YAML file or by a word"
-        return f"{error}; {advice}"
+        return f"{error}{construction or f'; {advice}'}"
     if not has_tokens and "NoneType" in str(error) and not is_own(node["_target_"]):
         return (
             f"{error} in {place}: the task has real vectors, so that its specification has "
@@ -52,6 +55,32 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bo
         )
     misfit = _misfit(group, node)
     return f"{misfit}; {advice}" if misfit else f"{error} in {place}: {advice}, or mend it there"
+
+
+@contextmanager
+def data_in_sentences(target: str) -> Iterator[None]:
+    """In this block a task of somebody else makes data: what stops it is named with its place.
+
+    Args:
+        target: its class.
+
+    Raises:
+        UserError: it stops, and neither for want of memory nor for a file.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        if is_own(target) or is_out_of_memory(error):
+            raise
+        place = place_of(error)
+        if isinstance(error, ValueError) and (not place or place.startswith(TASKS_OF_OURS)):
+            raise UserError(f"tasks ({target}): {error}") from error
+        raise UserError(
+            f"tasks ({target}): {place or 'its code'} stops with {type(error).__name__} "
+            f"({first_line(error)}): mend it there"
+        ) from error
 
 
 def _misfit(group: str, node: Mapping[str, Any]) -> str | None:

@@ -6,13 +6,15 @@ Another model of the same process would be made with them, and its record would 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
 from bench.config.limits import gpu_share
+from bench.training.unfit import UnfitModel
 from core.errors import UserError
 
 
@@ -21,6 +23,11 @@ class ProcessSetting(NamedTuple):
 
     read: Callable[[], Any]
     set: Callable[[Any], Any]
+
+
+def _flag_of_cudnn(name: str) -> ProcessSetting:
+    cudnn = torch.backends.cudnn
+    return ProcessSetting(partial(getattr, cudnn, name), partial(setattr, cudnn, name))
 
 
 SETTINGS: dict[str, ProcessSetting] = {
@@ -37,12 +44,25 @@ SETTINGS: dict[str, ProcessSetting] = {
     "anomaly detection": ProcessSetting(
         torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly
     ),
+    "TF32 of cuDNN": _flag_of_cudnn("allow_tf32"),
+    "benchmark of cuDNN": _flag_of_cudnn("benchmark"),
+    "determinism of cuDNN": _flag_of_cudnn("deterministic"),
 }
-# What a model is made of: once they were others, its weights are not those of its record.
-OF_WEIGHTS = {
+# The function of PyTorch by which a setting is changed, for sentences.
+FUNCTIONS = {
     "default type": "torch.set_default_dtype",
     "default device": "torch.set_default_device",
+    "gradients": "torch.set_grad_enabled",
+    "threads": "torch.set_num_threads",
+    "deterministic algorithms": "torch.use_deterministic_algorithms",
+    "precision of products": "torch.set_float32_matmul_precision",
+    "anomaly detection": "torch.autograd.set_detect_anomaly",
+    "TF32 of cuDNN": "torch.backends.cudnn.allow_tf32",
+    "benchmark of cuDNN": "torch.backends.cudnn.benchmark",
+    "determinism of cuDNN": "torch.backends.cudnn.deterministic",
 }
+# What a model is made of: once they were others, its weights are not those of its record.
+OF_WEIGHTS = ("default type", "default device")
 
 
 def set_numerics(threads: int) -> None:
@@ -88,13 +108,36 @@ def settings_of_others(model: str) -> Iterator[None]:
     """
     with kept_settings() as changed:
         yield
-    for name, function in OF_WEIGHTS.items():
+    for name in OF_WEIGHTS:
         if name in changed:
             raise UserError(
                 f"models ({model}): its constructor sets PyTorch's {name} to {changed[name]}, for "
-                f"all models of this process: take {function} out of it, and give dtype= or "
+                f"all models of this process: take {FUNCTIONS[name]} out of it, and give dtype= or "
                 "device= where a tensor is made, or let training.precision choose"
             )
+
+
+def refuse_other_settings(changed: Mapping[str, Any]) -> None:
+    """After a model was called.
+
+    Args:
+        changed: settings that it has left other than they were, name -> value.
+
+    Raises:
+        UnfitModel: there are some, so that the rest of the run is computed in another way than its
+            record says.
+    """
+    for name, value in changed.items():
+        raise UnfitModel(other_setting(name, value))
+
+
+def other_setting(name: str, value: object) -> str:
+    """Why a run whose model has left a setting of the process at a value cannot stand."""
+    return (
+        f"as it is called, the model sets PyTorch's {name} to {value} for the whole process, so "
+        f"that whatever follows is computed in another way than the record says: take "
+        f"{FUNCTIONS[name]} out of it, or put the setting back before the call ends"
+    )
 
 
 def refuse_own_seed(model: str, seed: int) -> None:

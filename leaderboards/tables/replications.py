@@ -43,6 +43,7 @@ def split_by_origin(
     others = [summary for summary in on_board if summary.origin != YOURS]
     committed = {summary.content for summary in others}  # the same record is no run of its own
     yours = [s for s in on_board if s.origin == YOURS and s.content not in committed]
+    yours = without_failures_of_older_code(yours)
     may_rank = [summary for summary in others if statuses.may_rank(summary)]
     sent = [summary for summary in others if not statuses.may_rank(summary)]
     yours_beside, new_settings = _by_family(yours, may_rank)
@@ -51,6 +52,36 @@ def split_by_origin(
     ranked_runs = {(summary.identity, summary.seed) for summary in ranked}
     new_seeds = [s for s in sent_beside if (s.identity, s.seed) not in ranked_runs]
     return SplitRuns(ranked + sent_settings, one_of_each(yours_beside), one_of_each(new_seeds))
+
+
+def without_failures_of_older_code(yours: Sequence[RecordSummary]) -> list[RecordSummary]:
+    """One's own runs but for settings of which every run failed, where a later run of the same
+    model on the same task has other code: what was mended since. Beside a run that went well a
+    failed one says that seeds differ, and stays."""
+    by_identity: dict[str, list[RecordSummary]] = defaultdict(list)
+    by_model: dict[tuple[str, ...], list[RecordSummary]] = defaultdict(list)
+    for summary in yours:
+        by_identity[summary.identity].append(summary)
+        by_model[_model_of(summary)].append(summary)
+    shown = []
+    for runs in by_identity.values():
+        last = max(run.started_at for run in runs)
+        is_mended = any(
+            other.started_at > last and _code_of(other) != _code_of(runs[0])
+            for other in by_model[_model_of(runs[0])]
+        )
+        if not is_mended or any(run.outcome != "failed" for run in runs):
+            shown += runs
+    return shown
+
+
+def _model_of(summary: RecordSummary) -> tuple[str, ...]:
+    """A model on a task, by the place of its class: two files may have classes of one name."""
+    return summary.task, summary.model, str(summary.facts.setting.get("models._target_"))
+
+
+def _code_of(summary: RecordSummary) -> tuple[str, str]:
+    return str(summary.facts.setting.get("model code")), summary.task_code
 
 
 def _by_family(

@@ -182,8 +182,8 @@ def _with_models_as_heads(
         (x.expand(models, *x.shape) if axis is None else x.movedim(axis, 0)).flatten(0, 1)
         for x, axis in zip(tensors, in_dims, strict=False)
     ]
-    found = function.apply(*folded, causal)
-    outputs = (found,) if isinstance(found, Tensor) else found
+    results = function.apply(*folded, causal)
+    outputs = (results,) if isinstance(results, Tensor) else results
     return tuple(x.unflatten(0, (models, -1)) for x in outputs), (0,) * len(outputs)
 
 
@@ -246,6 +246,6 @@ def _chunks(heads: int, time: int, positions: int, causal: bool) -> Iterator[_Ch
             # Masks of a head lie chunk after chunk, without the keys that no query of a chunk may
             # see.
             masks = slice(used, used + (end - start) * seen)
-            some = slice(first, min(first + together, heads))
-            yield _Chunk(some, slice(start, end), slice(0, seen), masks)
+            head_group = slice(first, min(first + together, heads))
+            yield _Chunk(head_group, slice(start, end), slice(0, seen), masks)
             used = masks.stop

@@ -115,13 +115,13 @@ class LeakyKeys(nn.Module):
             # (heads, time, 1): what is left of the state's average, λ at the first position after
             # it.
             ages = torch.arange(1, projected.shape[2] + 1, device=decay.device, dtype=decay.dtype)
-            kept = torch.exp(-decay[:, None] * ages).unsqueeze(-1)
-            averages = averages + kept * state.average.unsqueeze(2)
+            remaining = torch.exp(-decay[:, None] * ages).unsqueeze(-1)
+            averages = averages + remaining * state.average.unsqueeze(2)
         last = averages[:, :, -1]
         return averages, KeyState(last, torch.zeros_like(last[..., :1]))
 
 
-class MemoryState(NamedTuple):
+class DelayedMemoryState(NamedTuple):
     """What a memory keeps: its pairs, and what the pending pair is made of.
 
     Attributes:
@@ -168,7 +168,7 @@ class Bandwidth(nn.Module):
         return (slope[:, None] * power + offset[:, None]).unsqueeze(-1)
 
 
-class ContextualMemory(nn.Module, ABC):
+class DelayedMemory(nn.Module, ABC):
     """Keys, values and bandwidth, whatever is visible.
 
     Values look one position ahead: v_s = α unit(γ ṽ_s + (1 − γ) ṽ_{s+1}) with ṽ = W_ψ x, γ
@@ -202,7 +202,7 @@ class ContextualMemory(nn.Module, ABC):
     def _read(self, keys: Tensor, values: Tensor, delay: int) -> Tensor:
         """What each position reads, as :meth:`forward`, without the scale of values."""
 
-    def forward(self, hidden: Tensor, delay: int) -> tuple[Tensor, MemoryState]:
+    def forward(self, hidden: Tensor, delay: int) -> tuple[Tensor, DelayedMemoryState]:
         """A sequence (batch, time, width) -> what each position reads, (batch, heads, time, head
         width), and the state after the last position."""
         for_keys, for_values = self._project(hidden)
@@ -212,14 +212,14 @@ class ContextualMemory(nn.Module, ABC):
         read = self._scaled(self._read(keys, values, delay).to(hidden.dtype))
         # What the position after the last one will not see is not kept.
         first, _ = self.visible(hidden.shape[1], delay)
-        last = MemoryState(
+        last = DelayedMemoryState(
             key, for_values[:, :, -1], keys[:, :, first:-1], values[:, :, first:].to(keys.dtype)
         )
         return read, last
 
     def step(
-        self, hidden: Tensor, state: MemoryState | None, delay: int
-    ) -> tuple[Tensor, MemoryState]:
+        self, hidden: Tensor, state: DelayedMemoryState | None, delay: int
+    ) -> tuple[Tensor, DelayedMemoryState]:
         """One position (batch, width) -> what it reads, (batch, heads, 1, head width), and the
         next state."""
         hidden = hidden.unsqueeze(1)
@@ -242,7 +242,9 @@ class ContextualMemory(nn.Module, ABC):
         else:
             read = torch.zeros_like(completed)
         first, _ = self.visible(keys.shape[2] + 1, delay)
-        state = MemoryState(key, for_values[:, :, -1], keys[:, :, first:], values[:, :, first:])
+        state = DelayedMemoryState(
+            key, for_values[:, :, -1], keys[:, :, first:], values[:, :, first:]
+        )
         return self._scaled(read.to(hidden.dtype)), state
 
     def attention_of_last(self, hidden: Tensor, delay: int) -> Tensor:
@@ -275,7 +277,7 @@ class ContextualMemory(nn.Module, ABC):
         return self.dropout if self.training else 0.0
 
 
-class LongTermMemory(ContextualMemory):
+class LongTermMemory(DelayedMemory):
     """Pairs s <= t − delay: plain causal attention after a shift by the delay."""
 
     def visible(self, position: int, delay: int) -> tuple[int, int]:
@@ -303,7 +305,7 @@ class LongTermMemory(ContextualMemory):
         return functional.pad(read, (0, 0, delay, 0))
 
 
-class ShortTermMemory(ContextualMemory):
+class ShortTermMemory(DelayedMemory):
     """Pairs t − window <= s < t.
 
     Args:

@@ -46,9 +46,9 @@ def latest(group: Tensor) -> Tensor:
 def _extreme(group: Tensor, which: str) -> Tensor:
     position = torch.arange(group.shape[-1], device=group.device).expand_as(group)
     # Groups are numbered over the whole batch: one flat table holds the answers of all of them.
-    found = torch.zeros_like(group).flatten()
-    found.scatter_reduce_(0, group.flatten(), position.flatten(), which, include_self=False)
-    return found[group] == position
+    extremes = torch.zeros_like(group).flatten()
+    extremes.scatter_reduce_(0, group.flatten(), position.flatten(), which, include_self=False)
+    return extremes[group] == position
 
 
 def packed(kept: Tensor) -> tuple[Tensor, Tensor]:

@@ -46,20 +46,22 @@ def recurrence_step(
     """One position: q (batch, heads, key width) -> o (batch, heads, value width), and the memory
     (batch, heads, key width, value width) after it. None is an empty memory."""
     with torch.autocast(queries.device.type, enabled=False):
-        own = writes.each(_wide)
-        state = own.empty_memory() if state is None else _wide(state)
-        kept, values = state, own.values
-        if own.log_decays is not None:
-            by_row = own.log_decays if own.log_decays.dim() == 3 else own.log_decays.unsqueeze(-1)
-            kept = by_row.exp().unsqueeze(-1) * state
+        write = writes.each(_wide)
+        state = write.empty_memory() if state is None else _wide(state)
+        retained, values = state, write.values
+        if write.log_decays is not None:
+            by_row = (
+                write.log_decays if write.log_decays.dim() == 3 else write.log_decays.unsqueeze(-1)
+            )
+            retained = by_row.exp().unsqueeze(-1) * state
         # The delta rule corrects against the decayed memory, RWKV-7 erases from the one before the
         # decay: Gated DeltaNet is its form with a strength α β instead of β.
-        if own.strengths is not None:
-            values = own.strengths.unsqueeze(-1) * (values - _read(kept, own.keys))
-        if own.rank_one is not None:
-            a, b = own.rank_one
-            kept = kept + b.unsqueeze(-1) * _read(state, a).unsqueeze(-2)
-        state = kept + own.keys.unsqueeze(-1) * values.unsqueeze(-2)
+        if write.strengths is not None:
+            values = write.strengths.unsqueeze(-1) * (values - _read(retained, write.keys))
+        if write.rank_one is not None:
+            a, b = write.rank_one
+            retained = retained + b.unsqueeze(-1) * _read(state, a).unsqueeze(-2)
+        state = retained + write.keys.unsqueeze(-1) * values.unsqueeze(-2)
         return _read(state, _wide(queries)).to(writes.values.dtype), state
 
 
@@ -105,14 +107,14 @@ def linear_recurrence(
         output, state = recurrence_step(queries[:, 0], writes.at(0), state)
         return output.unsqueeze(1), state
     with torch.autocast(queries.device.type, enabled=False):
-        own, queries = writes.each(_wide), _wide(queries)
+        wide_writes, queries = writes.each(_wide), _wide(queries)
         state = None if state is None else _wide(state)
         # Whoever sets a chunk asks for this form, not for a kernel.
-        if chunk is None and fit(queries, own):
-            outputs, state = by_kernel(queries, own, state)
+        if chunk is None and fit(queries, wide_writes):
+            outputs, state = by_kernel(queries, wide_writes, state)
         else:
-            state = own.empty_memory() if state is None else state
-            outputs, state = _chunk_by_chunk(queries, own, state, chunk)
+            state = wide_writes.empty_memory() if state is None else state
+            outputs, state = _chunk_by_chunk(queries, wide_writes, state, chunk)
     return outputs.to(writes.values.dtype), state
 
 
@@ -164,10 +166,10 @@ def _chunk_by_chunk(
         added = _Added(v, decay.scores([Reader(q)], [k])[0][0], decay.to_the_end(k).mT @ v)
 
     # The only loop over chunks: all before it was done for every chunk at once.
-    found, written, state = _carry(
+    entering, written, state = _carry(
         decay.whole.expand(len(v), -1, -1, -1, -1), added, corrections, state
     )
-    outputs = decay.from_the_start(Reader(q)) @ found
+    outputs = decay.from_the_start(Reader(q)) @ entering
     if added is not None:
         outputs = outputs + added.scores @ added.values
     if corrections is not None and written is not None:
@@ -207,9 +209,9 @@ def _by_delta_rule(
     """x_i = β_i (v_i − what k_i reads before the write of i), written at k_i."""
     # What the reader reads is added, so it carries −β: β v + (−β k)ᵀ S.
     correcting = Reader(-strengths * k)
-    (scores,), (own,) = decay.scores([Reader(q), correcting], [k])
-    known, by_memory = _solve(own, strengths * v, decay.from_the_start(correcting))
-    return _Corrections(known, by_memory, scores, decay.to_the_end(k))
+    (scores,), (between_writes,) = decay.scores([Reader(q), correcting], [k])
+    offsets, by_memory = _solve(between_writes, strengths * v, decay.from_the_start(correcting))
+    return _Corrections(offsets, by_memory, scores, decay.to_the_end(k))
 
 
 def _by_rank_one(
@@ -217,10 +219,10 @@ def _by_rank_one(
 ) -> tuple[_Added, _Corrections]:
     """x_i = what a_i reads before the decay of i, written at b_i; v_i is added at k_i."""
     reading = Reader(a, before=True)
-    (by_added, scores), (of_added, own) = decay.scores([Reader(q), reading], [k, b])
-    known, by_memory = _solve(own, of_added @ v, decay.from_the_start(reading))
+    (by_added, scores), (of_added, between_writes) = decay.scores([Reader(q), reading], [k, b])
+    offsets, by_memory = _solve(between_writes, of_added @ v, decay.from_the_start(reading))
     added = _Added(v, by_added, decay.to_the_end(k).mT @ v)
-    return added, _Corrections(known, by_memory, scores, decay.to_the_end(b))
+    return added, _Corrections(offsets, by_memory, scores, decay.to_the_end(b))
 
 
 def _solve(own: Tensor, known: Tensor, by_memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -231,31 +233,31 @@ def _solve(own: Tensor, known: Tensor, by_memory: Tensor) -> tuple[Tensor, Tenso
     solved = torch.linalg.solve_triangular(
         -own, torch.cat(sides, -1), upper=False, unitriangular=True
     )
-    found, by_memory = solved.split([side.shape[-1] for side in sides], -1)
-    return found, by_memory
+    offsets, by_memory = solved.split([side.shape[-1] for side in sides], -1)
+    return offsets, by_memory
 
 
 def _carry(
     whole: Tensor, added: _Added | None, corrections: _Corrections | None, state: Tensor
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """The memory that each chunk finds, what each writes as a correction, and the last memory."""
-    found, written = [], []
+    entering, written = [], []
     # Unbound at once: the gradient of each selection would be as large as the whole sequence.
     additions = None if added is None else added.at_the_end.unbind(0)
     systems = None
     if corrections is not None:
-        known, by_memory, places = corrections.known, corrections.by_memory, corrections.places.mT
-        systems = list(zip(known.unbind(0), by_memory.unbind(0), places.unbind(0), strict=True))
+        offsets, by_memory, places = corrections.known, corrections.by_memory, corrections.places.mT
+        systems = list(zip(offsets.unbind(0), by_memory.unbind(0), places.unbind(0), strict=True))
     for index, factors in enumerate(whole.unbind(0)):
-        found.append(state)
+        entering.append(state)
         # Over the whole chunk, by row (key channel) of the memory.
         following = factors * state
         if additions is not None:
             following = following + additions[index]
         if systems is not None:
-            own, of_memory, at = systems[index]
-            x = own + of_memory @ state
+            offset, of_memory, at = systems[index]
+            x = offset + of_memory @ state
             following = following + at @ x
             written.append(x)
         state = following
-    return torch.stack(found), torch.stack(written) if written else None, state
+    return torch.stack(entering), torch.stack(written) if written else None, state

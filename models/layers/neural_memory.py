@@ -45,7 +45,7 @@ from torch.nn import functional
 from models.layers.memory_network import Activation, Weights, forward, read_memory, surprise
 
 
-class Rule(NamedTuple):
+class UpdateRule(NamedTuple):
     """What is fixed about writing.
 
     Attributes:
@@ -61,7 +61,7 @@ class Rule(NamedTuple):
     largest_surprise: float | None = None
     largest_gradient: float | None = None
 
-    def checked(self) -> Rule:
+    def checked(self) -> UpdateRule:
         """The same; ValueError where it makes no sense."""
         if self.chunk < 1:
             raise ValueError(f"chunk={self.chunk} holds no position; set chunk to 1 or more")
@@ -81,7 +81,7 @@ class Rule(NamedTuple):
         return self
 
 
-class Writes(NamedTuple):
+class GradientWrites(NamedTuple):
     """Positions to write, of one float type.
 
     Attributes:
@@ -98,16 +98,16 @@ class Writes(NamedTuple):
     momenta: Tensor
     forgetting: Tensor
 
-    def between(self, start: int, end: int) -> Writes:
+    def between(self, start: int, end: int) -> GradientWrites:
         """The positions from ``start`` to ``end``."""
         keys, values, *rates = self
-        return Writes(
+        return GradientWrites(
             keys[..., start:end, :], values[..., start:end, :], *(r[..., start:end] for r in rates)
         )
 
-    def followed_by(self, other: Writes) -> Writes:
+    def followed_by(self, other: GradientWrites) -> GradientWrites:
         """These positions, then those of ``other``."""
-        return Writes(
+        return GradientWrites(
             torch.cat((self.keys, other.keys), -2),
             torch.cat((self.values, other.values), -2),
             *(torch.cat(pair, -1) for pair in zip(self[2:], other[2:], strict=True)),
@@ -130,10 +130,10 @@ class MemoryState(NamedTuple):
 
     weights: Weights
     momentum: Weights
-    pending: Writes
+    pending: GradientWrites
 
 
-def start_of(weights: Weights, like: Writes) -> MemoryState:
+def start_of(weights: Weights, like: GradientWrites) -> MemoryState:
     """The state before the first position.
 
     Args:
@@ -147,7 +147,12 @@ def start_of(weights: Weights, like: Writes) -> MemoryState:
 
 
 def scan_memory(
-    state: MemoryState, writes: Writes, queries: Tensor | None, rule: Rule, *, read_own: bool = True
+    state: MemoryState,
+    writes: GradientWrites,
+    queries: Tensor | None,
+    rule: UpdateRule,
+    *,
+    read_own: bool = True,
 ) -> tuple[Tensor | None, MemoryState]:
     """Write and read positions, in parallel within chunks.
 
@@ -183,20 +188,25 @@ def scan_memory(
         part = writes.between(start, end)
         gradients = _steps(_weights(layers), part, rule)
         if queries is not None:
-            asked = queries[..., start:end, :]
+            chunk_queries = queries[..., start:end, :]
             rows = share.within[..., 1:, :] if read_own else share.within[..., :-1, :]
-            readings.append(_read_within(layers, gradients, rows, asked, rule))
+            readings.append(_read_within(layers, gradients, rows, chunk_queries, rule))
         if end <= whole:
             # Weights change at the end of a chunk only: all gradients in it are of its start.
             layers = _bounded(_end_of_chunk(layers, gradients, share.at_end), rule)
-    found = torch.cat(readings, -2)[..., before:, :] if readings else None
-    return found, MemoryState(
+    outputs = torch.cat(readings, -2)[..., before:, :] if readings else None
+    return outputs, MemoryState(
         _weights(layers), _momentum(layers), writes.between(whole, writes.time)
     )
 
 
 def recur_memory(
-    state: MemoryState, writes: Writes, queries: Tensor, rule: Rule, *, read_own: bool = True
+    state: MemoryState,
+    writes: GradientWrites,
+    queries: Tensor,
+    rule: UpdateRule,
+    *,
+    read_own: bool = True,
 ) -> tuple[Tensor, MemoryState]:
     """Arguments and results of :func:`scan_memory`, by the recurrence as it is written."""
     before = state.pending.time
@@ -205,18 +215,18 @@ def recur_memory(
     start_momentum = momentum = state.momentum
     readings = []
     for position in range(writes.time):
-        own = writes.between(position, position + 1)
-        eta, keep = own.momenta.unsqueeze(-1), 1 - own.forgetting.unsqueeze(-1)
+        write = writes.between(position, position + 1)
+        eta, keep = write.momenta.unsqueeze(-1), 1 - write.forgetting.unsqueeze(-1)
         previous = weights
         # −θ u = errors ⊗ inputs, as ``_steps`` gives it, once more as a matrix.
         momentum = tuple(
             eta * layer + errors.mT @ inputs
-            for layer, (inputs, errors) in zip(momentum, _steps(start, own, rule), strict=True)
+            for layer, (inputs, errors) in zip(momentum, _steps(start, write, rule), strict=True)
         )
         weights = tuple(keep * m + s for m, s in zip(weights, momentum, strict=True))
         if position >= before:
-            asked = queries[..., position - before : position - before + 1, :]
-            readings.append(read_memory(weights if read_own else previous, asked, rule.activation))
+            query = queries[..., position - before : position - before + 1, :]
+            readings.append(read_memory(weights if read_own else previous, query, rule.activation))
         if (position + 1) % rule.chunk == 0:
             ended = MemoryState(weights, momentum, writes.between(0, 0))
             layers = _bounded(_stacked(ended), rule)
@@ -225,7 +235,7 @@ def recur_memory(
     return torch.cat(readings, -2), MemoryState(start, start_momentum, pending)
 
 
-def weights_now(state: MemoryState, rule: Rule) -> Weights:
+def weights_now(state: MemoryState, rule: UpdateRule) -> Weights:
     """M after the last position written, (*batch, outputs, inputs) of each layer."""
     if not state.pending.time:
         return state.weights
@@ -261,7 +271,7 @@ def _momentum(layers: Weights) -> Weights:
     return tuple(layer[..., 1, :, :] for layer in layers)
 
 
-def _bounded(layers: Weights, rule: Rule) -> Weights:
+def _bounded(layers: Weights, rule: UpdateRule) -> Weights:
     """The same numbers, whose gradients are no longer than the rule allows."""
     if rule.largest_gradient is not None:
         for layer in layers:
@@ -299,7 +309,7 @@ def _linear_scan(factors: Tensor, inputs: Tensor) -> Tensor:
     return inputs
 
 
-def _shares(writes: Writes, chunks: int) -> list[_Share]:
+def _shares(writes: GradientWrites, chunks: int) -> list[_Share]:
     """Shares in each of ``chunks`` chunks of equal length, all at once."""
     momenta, keeps = (
         functional.pad(rate.unflatten(-1, (chunks, -1)), (1, 0))  # in front: the start
@@ -318,7 +328,9 @@ def _shares(writes: Writes, chunks: int) -> list[_Share]:
     return [_Share(*pair) for pair in zip(of_weights.unbind(-3), at_end.unbind(-3), strict=True)]
 
 
-def _steps(weights: Weights, writes: Writes, rule: Rule) -> list[tuple[Tensor, Tensor]]:
+def _steps(
+    weights: Weights, writes: GradientWrites, rule: UpdateRule
+) -> list[tuple[Tensor, Tensor]]:
     """−θ u of each layer and position, bounded by the rule, as (inputs, errors)."""
     gradients = surprise(weights, writes.keys, writes.values, rule.activation)
     scale = -writes.steps
@@ -337,7 +349,7 @@ def _read_within(
     gradients: list[tuple[Tensor, Tensor]],
     rows: Tensor,
     queries: Tensor,
-    rule: Rule,
+    rule: UpdateRule,
 ) -> Tensor:
     """M_t(q_t) at every position of a chunk; ``rows`` are the shares in these M_t."""
     of_start, of_steps = rows[..., :2, None], rows[..., 2:]
@@ -351,7 +363,9 @@ def _read_within(
         return apply
 
     each = zip(layers, gradients, strict=True)
-    return forward(queries, [layer_at(layer, *own) for layer, own in each], rule.activation)
+    return forward(
+        queries, [layer_at(layer, *gradient) for layer, gradient in each], rule.activation
+    )
 
 
 def _end_of_chunk(
@@ -362,8 +376,8 @@ def _end_of_chunk(
     following = []
     for layer, (inputs, errors) in zip(layers, gradients, strict=True):
         # The shares of M_0 and S_0 in M_n and S_n: a 2 × 2 matrix times both, flattened.
-        kept = (of_start @ layer.flatten(-2)).unflatten(-1, layer.shape[-2:])
+        from_start = (of_start @ layer.flatten(-2)).unflatten(-1, layer.shape[-2:])
         # One product for M and S: their rows side by side.
         shared = (of_steps * errors.unsqueeze(-3)).transpose(-1, -2).flatten(-3, -2)
-        following.append(kept + (shared @ inputs).unflatten(-2, (2, -1)))
+        following.append(from_start + (shared @ inputs).unflatten(-2, (2, -1)))
     return tuple(following)

@@ -46,7 +46,7 @@ class Mixer(nn.Module, ABC):
         return {}
 
 
-class MLP(nn.Module):
+class FeedForward(nn.Module):
     """Two linear maps, width -> 4 width -> width, with a tanh-approximated GELU between them."""
 
     def __init__(self, width: int) -> None:
@@ -62,7 +62,7 @@ class MLP(nn.Module):
         return self.output_projection(expanded)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """x + mixer(norm(x)), then x + MLP(norm(x)) unless ``mlp`` is false."""
 
     def __init__(self, width: int, mixer: Mixer, *, mlp: bool) -> None:
@@ -71,7 +71,7 @@ class Block(nn.Module):
         self.mixer_norm = nn.LayerNorm(width, eps=1e-5)
         self.mixer = mixer
         # A block without MLP has no second norm either.
-        self.mlp = nn.Sequential(nn.LayerNorm(width, eps=1e-5), MLP(width)) if mlp else None
+        self.mlp = nn.Sequential(nn.LayerNorm(width, eps=1e-5), FeedForward(width)) if mlp else None
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Hidden vectors (batch, time, width) -> (batch, time, width)."""
@@ -122,7 +122,7 @@ class ResidualModel(nn.Module):
             raise ValueError("a model needs a layer, got layers=0; set layers to 1 or more")
         self.input_output = InputOutput(specification, width, standard_deviation=STANDARD_DEVIATION)
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(width, mixer, mlp=mlp) for mixer in mixers)
+        self.blocks = nn.ModuleList(ResidualBlock(width, mixer, mlp=mlp) for mixer in mixers)
         self.norm = nn.LayerNorm(width, eps=1e-5)
         # Two writes in each block, counted without MLPs too: what is left starts the same.
         deviation = STANDARD_DEVIATION / math.sqrt(2 * len(mixers))
@@ -184,5 +184,5 @@ class ResidualModel(nn.Module):
             for name, rules in block.mixer.parameter_options().items()
         }
 
-    def _typed_blocks(self) -> list[Block]:
-        return cast(list[Block], list(self.blocks))
+    def _typed_blocks(self) -> list[ResidualBlock]:
+        return cast(list[ResidualBlock], list(self.blocks))

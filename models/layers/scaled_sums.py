@@ -78,7 +78,7 @@ def _recurrence(keeps: Tensor, writes: Tensor, start: Tensor | None) -> Tensor:
     # Of factors e⁰ and writes of 0: positions that change nothing.
     padding = (0, 0) * (writes.dim() - 2) + (0, -time % piece)
     keeps, writes = (
-        functional.pad(one, padding).unflatten(1, (-1, piece)) for one in (keeps, writes)
+        functional.pad(part, padding).unflatten(1, (-1, piece)) for part in (keeps, writes)
     )
     factors = torch.exp(keeps)
     local = [writes[:, :, 0]]

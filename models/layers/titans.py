@@ -17,7 +17,13 @@ from torch.nn import functional
 from models.layers.contextual_memory import unit
 from models.layers.heads import join_heads, split_heads
 from models.layers.memory_network import Weights, initial_weights
-from models.layers.neural_memory import MemoryState, Rule, Writes, scan_memory, start_of
+from models.layers.neural_memory import (
+    GradientWrites,
+    MemoryState,
+    UpdateRule,
+    scan_memory,
+    start_of,
+)
 from models.layers.short_convolution import ConvolvedProjection
 
 # Forgetting starts at α = 0.01; momentum and step start in the middle of their ranges.
@@ -42,7 +48,7 @@ class Sizes(NamedTuple):
     segment: int
     depth: int
     expansion: int
-    rule: Rule
+    rule: UpdateRule
 
 
 class LearnedState(NamedTuple):
@@ -91,18 +97,18 @@ class LearnedMemory(nn.Module):
                 rate.transpose(1, 2) for rate in self._rates(x).chunk(3, -1)
             )
             keys, queries = unit(keys), unit(queries)
-            writes = Writes(keys, values.to(keys.dtype), steps, momenta, forgetting)
+            writes = GradientWrites(keys, values.to(keys.dtype), steps, momenta, forgetting)
             memory = state.memory if state else start_of(self._start(keys), writes)
-            found, memory = scan_memory(memory, writes, queries, self.rule)
-        assert found is not None
-        return join_heads(found).to(x.dtype), LearnedState(past, memory)
+            outputs, memory = scan_memory(memory, writes, queries, self.rule)
+        assert outputs is not None
+        return join_heads(outputs).to(x.dtype), LearnedState(past, memory)
 
     def numbers_after(self, positions: int) -> int:
         """Most numbers in the state of one sequence after so many positions, or fewer."""
-        kept = 2 * sum(layer.numel() for layer in self.start)
+        learned = 2 * sum(layer.numel() for layer in self.start)
         pending = min(positions, self.rule.chunk - 1)
         width = self.inputs.projection.in_features
-        return self.inputs.state_size + kept + pending * (2 * width + 3 * self.heads)
+        return self.inputs.state_size + learned + pending * (2 * width + 3 * self.heads)
 
     def weights_at(self, state: LearnedState | None, like: Tensor) -> Weights:
         """Weights at the last end of a chunk, for the batch of ``like`` (batch, ...)."""
@@ -134,7 +140,7 @@ class AttentionState(NamedTuple):
     values: Tensor
 
 
-class Attention(nn.Module):
+class TitansAttention(nn.Module):
     """Softmax attention by angles: short convolutions, queries and keys of unit length, and one
     learned scale for each head, without which unit vectors could not be told apart.
 

@@ -42,7 +42,7 @@ class DeltaState(NamedTuple):
     memory: Tensor
 
 
-class DeltaRule(RecurrentMixer):
+class DeltaRuleMixer(RecurrentMixer):
     """S' = α_t S_{t−1},  S_t = S' + β_t k_t ⊗ (v_t − S'ᵀ k_t),  y_t = W_o norm(S_tᵀ q_t).
 
     q, k and v are SiLU of a short convolution of linear maps, q and k then of length 1 and q scaled
@@ -129,8 +129,8 @@ class DeltaRule(RecurrentMixer):
         # 200 steps.
         writes = Writes(unit(keys), values, self._log_decays(hidden), strengths)
         queries = unit(queries) * self.key_width**-0.5
-        found, memory = linear_recurrence(queries, writes, state.memory if state else None)
-        mixed = self.norm(found).flatten(2)
+        outputs, memory = linear_recurrence(queries, writes, state.memory if state else None)
+        mixed = self.norm(outputs).flatten(2)
         if self.gate is not None:
             # The gate comes after the norm here; Mamba-2 has them the other way round.
             mixed = mixed * functional.silu(self.gate(hidden))
@@ -199,7 +199,7 @@ class DeltaNet(ResidualModel):
     ) -> None:
         head_width(width, heads)
         mixers = [
-            DeltaRule(
+            DeltaRuleMixer(
                 width,
                 heads,
                 decay=decay,

@@ -67,9 +67,9 @@ class GatedLinearAttention(RecurrentMixer):
         writes = Writes(keys, values, functional.logsigmoid(logits) / self.temperature)
         # By the width that keys have, d/(2 heads). RegBench divides by √(d/heads): a factor √2,
         # which the norm takes out up to its ε.
-        found, state = linear_recurrence(queries * self.key_width**-0.5, writes, state)
+        outputs, state = linear_recurrence(queries * self.key_width**-0.5, writes, state)
         # LayerNorm as RegBench's code; flash-linear-attention has the root mean square with a gain.
-        normed = functional.layer_norm(found, found.shape[-1:], eps=NORM_EPSILON)
+        normed = functional.layer_norm(outputs, outputs.shape[-1:], eps=NORM_EPSILON)
         mixed = normed.flatten(2) * functional.silu(self.gate(hidden))
         return self.output_projection(mixed), state
 

@@ -20,7 +20,7 @@ from models.layers.recurrence.mixer import (
     linear,
 )
 from models.layers.recurrence.writes import Writes
-from models.layers.residual import STANDARD_DEVIATION, Block
+from models.layers.residual import STANDARD_DEVIATION, ResidualBlock
 from models.specification import SequenceSpecification
 
 FeatureMap = Literal["elu", "none"]
@@ -89,13 +89,13 @@ class LinearAttention(RecurrentMixer):
         memory = state.memory if state else None
         # A step from a memory has no single scores to drop; only whole sequences are trained.
         if self.training and self.score_dropout and memory is None:
-            found, memory = self._drop_scores(queries, keys, values)
+            outputs, memory = self._drop_scores(queries, keys, values)
         else:
-            found, memory = linear_recurrence(queries, Writes(keys, values), memory)
+            outputs, memory = linear_recurrence(queries, Writes(keys, values), memory)
         if self.normaliser:
             # φ = elu + 1 is positive in float32 until x < −17; ε is for what lies below.
-            found = found[..., :-1] / (found[..., -1:] + SMALLEST_NORMALISER)
-        return self.output_projection(found.flatten(2)), MixerState(past, memory)
+            outputs = outputs[..., :-1] / (outputs[..., -1:] + SMALLEST_NORMALISER)
+        return self.output_projection(outputs.flatten(2)), MixerState(past, memory)
 
     def _drop_scores(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """All pairs of positions at once, for each can be dropped."""
@@ -197,10 +197,10 @@ class LinearTransformer(RecurrentModel):
         hidden = self.dropout(add_positions(embedded, self.position_table, start))
         after = []
         for index, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
+            assert isinstance(block, ResidualBlock)
             assert isinstance(block.mixer, LinearAttention)
-            own = state.blocks[index] if state else None
-            mixed, following = block.mixer.advance(block.mixer_norm(hidden), own)
+            block_state = state.blocks[index] if state else None
+            mixed, following = block.mixer.advance(block.mixer_norm(hidden), block_state)
             hidden = self.finish(block, hidden, mixed)
             after.append(following)
         return hidden, State(counter, after)

@@ -103,13 +103,13 @@ class Mamba2Mixer(RecurrentMixer):
         steps = functional.softplus(steps + self.step_bias)
         # C, B and Δx in the roles of q, k and v: one group of B and C, which all heads share.
         writes = Writes(write.unsqueeze(-2), steps.unsqueeze(-1) * x, -steps * self.log_rates.exp())
-        found, memory = linear_recurrence(
+        outputs, memory = linear_recurrence(
             read.unsqueeze(-2), writes, state.memory if state else None
         )
         # D x with x before its step: D does not depend on Δ.
-        found = torch.addcmul(found, x, self.skip[:, None])
+        outputs = torch.addcmul(outputs, x, self.skip[:, None])
         # The gate first, then the norm over all channels, as the released code.
-        mixed = self.norm(found.flatten(2) * functional.silu(gates))
+        mixed = self.norm(outputs.flatten(2) * functional.silu(gates))
         return self.output_projection(mixed), Mamba2State(past, memory)
 
 

@@ -81,8 +81,8 @@ class Retention(RecurrentMixer):
         queries, keys = turned.chunk(2, -2)
         values = values.unflatten(-1, (self.heads, -1))
         writes = Writes(keys, values, self.log_decays(keys))
-        found, memory = linear_recurrence(queries, writes, state.memory if state else None)
-        normed = functional.rms_norm(found, found.shape[-1:], eps=NORM_EPSILON)
+        outputs, memory = linear_recurrence(queries, writes, state.memory if state else None)
+        normed = functional.rms_norm(outputs, outputs.shape[-1:], eps=NORM_EPSILON)
         mixed = normed.flatten(2) * functional.silu(gates)
         return self.output_projection(mixed), RetentionState(counter, memory)
 

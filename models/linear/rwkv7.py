@@ -15,7 +15,7 @@ from models.layers.contextual_memory import unit
 from models.layers.linear_recurrence import linear_recurrence
 from models.layers.recurrence.mixer import RecurrentMixer, RecurrentModel
 from models.layers.recurrence.writes import Writes
-from models.layers.residual import STANDARD_DEVIATION, Block, Mixer
+from models.layers.residual import STANDARD_DEVIATION, Mixer, ResidualBlock
 from models.specification import SequenceSpecification
 
 NORM_EPSILON = 64e-5
@@ -26,7 +26,7 @@ RANKS = {"w": 2.5, "a": 2.5, "v": 1.7, "g": 5.0}
 SMALL = 1e-4
 
 
-class Place(NamedTuple):
+class LayerPlace(NamedTuple):
     """Where a mixer stands, for its initial values.
 
     Attributes:
@@ -54,7 +54,7 @@ def shift(x: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor]:
     return torch.cat((first, x[:, :-1]), 1) - x, x[:, -1]
 
 
-class LowRank(nn.Module):
+class LowRankMap(nn.Module):
     """x ↦ f(x W₁) W₂ of a small rank, a multiple of 32. The authors start W₁ at 0; it starts at
     1e-4, so that W₂ has a gradient too. W₂ starts orthogonal, times 0.1."""
 
@@ -72,14 +72,14 @@ class LowRank(nn.Module):
         return (inner if activation is None else activation(inner)) @ self.up
 
 
-class TimeMixingState(NamedTuple):
+class RWKV7TimeMixingState(NamedTuple):
     """The last input, (batch, width), and the memory of each head."""
 
     before: Tensor
     memory: Tensor
 
 
-class TimeMixing(RecurrentMixer):
+class RWKV7TimeMixing(RecurrentMixer):
     """S_t = Diag(α_t) S_{t−1} − (κ_t ⊙ a_t) ⊗ (S_{t−1}ᵀ κ_t) + k̃_t ⊗ v_t, read by r_t.
 
     Each of r, w, k, v, a, g sees x_t + μ ⊙ (x_{t−1} − x_t) with a μ of its own; "low" is a map of a
@@ -102,7 +102,7 @@ class TimeMixing(RecurrentMixer):
         ValueError: heads that do not fit.
     """
 
-    def __init__(self, width: int, head_width: int, place: Place) -> None:
+    def __init__(self, width: int, head_width: int, place: LayerPlace) -> None:
         super().__init__()
         self.first = place.layer == 0
         self.width, self.head_width = width, min(head_width, width)
@@ -118,7 +118,7 @@ class TimeMixing(RecurrentMixer):
         self.shares = nn.ParameterDict(
             {n: place.shares(width, e * later) for n, e in SHARES.items()}
         )
-        self.low = nn.ModuleDict({name: LowRank(width, rank) for name, rank in RANKS.items()})
+        self.low = nn.ModuleDict({name: LowRankMap(width, rank) for name, rank in RANKS.items()})
         share = torch.arange(width) / max(1, width - 1)
         along = share - 0.5
         # From −1 to 1 within each head: each has channels that forget fast and slowly.
@@ -155,15 +155,15 @@ class TimeMixing(RecurrentMixer):
         return {name: {"weight_decay": 0.0} for name in names}
 
     def advance(
-        self, hidden: Tensor, state: TimeMixingState | None
-    ) -> tuple[Tensor, TimeMixingState]:
+        self, hidden: Tensor, state: RWKV7TimeMixingState | None
+    ) -> tuple[Tensor, RWKV7TimeMixingState]:
         """A piece of a sequence, (batch, time, width) -> (batch, time, width), as first layer."""
         mixed, following, _ = self.advance_with(hidden, state, None)
         return mixed, following
 
     def advance_with(
-        self, hidden: Tensor, state: TimeMixingState | None, first_values: Tensor | None
-    ) -> tuple[Tensor, TimeMixingState, Tensor]:
+        self, hidden: Tensor, state: RWKV7TimeMixingState | None, first_values: Tensor | None
+    ) -> tuple[Tensor, RWKV7TimeMixingState, Tensor]:
         """The same with the values of the first layer (batch, time, width), None in it; they are
         also returned."""
         difference, before = shift(hidden, state.before if state else None)
@@ -192,22 +192,22 @@ class TimeMixing(RecurrentMixer):
         )
         # a = −κ reads the memory before its decay, b = κ ⊙ a writes what is taken away.
         writes = Writes(keys, values, log_decays, rank_one=(-removed, removed * rates))
-        found, memory = linear_recurrence(read, writes, state.memory if state else None)
+        outputs, memory = linear_recurrence(read, writes, state.memory if state else None)
         # GroupNorm wants (positions, channels); its groups are the heads.
-        normed = self.norm(found.flatten(0, 1).flatten(1)).view_as(hidden)
+        normed = self.norm(outputs.flatten(0, 1).flatten(1)).view_as(hidden)
         # What this position wrote itself, weighted by r_k and not by the memory.
         bonus = (read * keys * self.bonus).sum(-1, keepdim=True) * values
         mixed = (normed + bonus.flatten(2)) * self.low["g"](seen["g"], torch.sigmoid)
-        return self.output_projection(mixed), TimeMixingState(before, memory), first_values
+        return self.output_projection(mixed), RWKV7TimeMixingState(before, memory), first_values
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_width))
 
 
-class ChannelMixing(RecurrentMixer):
+class RWKV7ChannelMixing(RecurrentMixer):
     """y = W_v relu(W_k (x_t + μ ⊙ (x_{t−1} − x_t)))², the MLP of RWKV; its state is x_t."""
 
-    def __init__(self, width: int, place: Place) -> None:
+    def __init__(self, width: int, place: LayerPlace) -> None:
         super().__init__()
         self.width = width
         # The authors' exponent: it falls faster with depth than those of time mixing.
@@ -259,16 +259,16 @@ class RWKV7(RecurrentModel):
     ) -> None:
         mixers: list[Mixer] = []
         for layer in range(layers):
-            place = Place(layer, layers)
-            mixers.append(TimeMixing(width, head_width, place))
+            place = LayerPlace(layer, layers)
+            mixers.append(RWKV7TimeMixing(width, head_width, place))
             if mlp and channel_mixing:
-                mixers.append(ChannelMixing(width, place))
+                mixers.append(RWKV7ChannelMixing(width, place))
         plain = mlp and not channel_mixing
         super().__init__(specification, width, mixers, mlp=plain, dropout=dropout)
         # The wrapper counts mixers as layers, but what writes to the residual stream is as many.
         deviation = STANDARD_DEVIATION / math.sqrt(2 * layers)
         for mixer in mixers:
-            assert isinstance(mixer, TimeMixing | ChannelMixing)
+            assert isinstance(mixer, RWKV7TimeMixing | RWKV7ChannelMixing)
             nn.init.normal_(mixer.output_projection.weight, std=deviation)
 
     def walk(self, embedded: Tensor, state: list[Any] | None) -> tuple[Tensor, list[Any]]:
@@ -277,17 +277,17 @@ class RWKV7(RecurrentModel):
         first_values: Tensor | None = None
         after: list[Any] = []
         for index, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
-            own = state[index] if state else None
+            assert isinstance(block, ResidualBlock)
+            block_state = state[index] if state else None
             entering = block.mixer_norm(hidden)
             following: Any
-            if isinstance(block.mixer, TimeMixing):
+            if isinstance(block.mixer, RWKV7TimeMixing):
                 mixed, following, first_values = block.mixer.advance_with(
-                    entering, own, first_values
+                    entering, block_state, first_values
                 )
             else:
-                assert isinstance(block.mixer, ChannelMixing)
-                mixed, following = block.mixer.advance(entering, own)
+                assert isinstance(block.mixer, RWKV7ChannelMixing)
+                mixed, following = block.mixer.advance(entering, block_state)
             hidden = self.finish(block, hidden, mixed)
             after.append(following)
         return hidden, after

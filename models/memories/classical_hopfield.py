@@ -59,8 +59,8 @@ class ClassicalHopfield(Memory):
 
     def _read(self, keys: Tensor) -> Reading:
         assert self._weights is not None
-        asked = signs(keys)
-        state = torch.cat((asked, asked.new_zeros(*asked.shape[:-1], self.value_size)), -1)
+        cues = signs(keys)
+        state = torch.cat((cues, cues.new_zeros(*cues.shape[:-1], self.value_size)), -1)
         # All neurons at once: one at a time they would always settle, but in an order of theirs,
         # which would be part of the answer.
         for _ in range(self.updates):
@@ -70,7 +70,7 @@ class ClassicalHopfield(Memory):
                 break
             state = following
         settled, values = state.split((self.key_size, self.value_size), -1)
-        overlap = (settled * asked).mean(-1)
+        overlap = (settled * cues).mean(-1)
         return Reading(values.to(keys.dtype), overlap.to(keys.dtype))
 
     def _reset(self) -> None:

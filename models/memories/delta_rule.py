@@ -49,10 +49,10 @@ def delta_update(matrix: Tensor, keys: Tensor, values: Tensor, rate: float, deca
         apart = (age - age[:, None]).clamp_min(0)  # (i, j): i − j for j <= i
         # Row i: the share of u_j, j < i, in what k_i reads.
         system = rate * (key @ key.mT) * (keep**apart).tril(-1)
-        known = (keep ** age.flip(0))[:, None] * (key @ matrix.mT)
+        recalled = (keep ** age.flip(0))[:, None] * (key @ matrix.mT)
         # (1 + system) u = rate (v − what M_0 answers), as unit lower triangles are solved.
         corrections = torch.linalg.solve_triangular(
-            system, rate * (value - known), upper=False, unitriangular=True
+            system, rate * (value - recalled), upper=False, unitriangular=True
         )
         # u_i has decayed items − i times at the end of the chunk.
         matrix = keep**items * matrix + corrections.mT @ ((keep ** (age - 1))[:, None] * key)

@@ -33,7 +33,7 @@ def read_by_softmax(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """
     # ``read_slots`` takes one width for all: zeros in keys add nothing to a product, and zeros in
     # values are cut off again.
-    *batch, asked, size = queries.shape
+    *batch, count, size = queries.shape
     value_size = values.shape[-1]
     width = max(size, value_size)
     queries, keys, values = (
@@ -41,7 +41,7 @@ def read_by_softmax(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         for x in (queries, keys, values)
     )
     read = read_slots(queries[None], keys, values, 0.0)
-    return read[0, ..., :value_size].reshape(*batch, asked, value_size)
+    return read[0, ..., :value_size].reshape(*batch, count, value_size)
 
 
 class Kernel(StoredPairs):

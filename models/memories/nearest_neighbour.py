@@ -37,13 +37,13 @@ class NearestNeighbour(Memory):
         return bytes_of(self._keys, self._values, self._there)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
-        there = torch.ones_like(keys[..., 0], dtype=torch.bool)
+        occupied = torch.ones_like(keys[..., 0], dtype=torch.bool)
         if self._keys is not None and self._values is not None and self._there is not None:
             keys = torch.cat((self._keys, keys), -2)
             values = torch.cat((self._values, values), -2)
-            there = torch.cat((self._there, there), -1)
+            occupied = torch.cat((self._there, occupied), -1)
         # One row for each distinct key, that of its latest value; rows of other tables pad it.
-        index, self._there = packed(latest(groups(keys, there)) & there)
+        index, self._there = packed(latest(groups(keys, occupied)) & occupied)
         self._keys, self._values = rows_of(keys, index), rows_of(values, index)
 
     def _read(self, keys: Tensor) -> Reading:

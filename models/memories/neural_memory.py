@@ -12,9 +12,9 @@ from torch import Tensor
 
 from models.layers.memory_network import Activation, Weights, initial_weights, read_memory
 from models.layers.neural_memory import (
+    GradientWrites,
     MemoryState,
-    Rule,
-    Writes,
+    UpdateRule,
     scan_memory,
     start_of,
     weights_now,
@@ -70,7 +70,7 @@ class NeuralMemory(Memory):
                 f"decay is the share that each item forgets, between 0 and 1, got {decay}"
             )
         self.rate, self.momentum, self.decay = rate, momentum, decay
-        self.rule = Rule(chunk, activation, largest_surprise).checked()
+        self.rule = UpdateRule(chunk, activation, largest_surprise).checked()
         self.depth = depth
         for index, layer in enumerate(initial_weights(key_size, value_size, depth, width)):
             self.register_buffer(f"layer_{index}", layer)
@@ -82,13 +82,13 @@ class NeuralMemory(Memory):
             return 0
         weights, momentum, pending = self._state
         # Without momentum S is the last step alone, which no later write needs.
-        kept = weights + (momentum if self.momentum else ())
-        return bytes_of(*kept, pending.keys, pending.values)  # rates are settings, not state
+        tensors = weights + (momentum if self.momentum else ())
+        return bytes_of(*tensors, pending.keys, pending.values)  # rates are settings, not state
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
         keys, values = wide(keys), wide(values)
         rates = (keys.new_full(keys.shape[:-1], r) for r in (self.rate, self.momentum, self.decay))
-        writes = Writes(keys, values, *rates)
+        writes = GradientWrites(keys, values, *rates)
         if self._state is None:
             self._state = start_of(self._initial(), writes)
         # No queries: a write reads nothing, and an open chunk waits for its end.

@@ -120,10 +120,10 @@ class OuterProduct(MatrixMemory):
         return super().size_in_bytes() + bytes_of(self._keys, self._sums, self._counts)
 
     def _number_kept(self, key_size: int) -> int | None:
-        kept = self.kept
-        if kept is None and self.scheme == "threshold" and self.minimum_count == 1:
-            kept = 1 / 8
-        return None if kept is None else max(1, int(kept * key_size))
+        per_dimension = self.kept
+        if per_dimension is None and self.scheme == "threshold" and self.minimum_count == 1:
+            per_dimension = 1 / 8
+        return None if per_dimension is None else max(1, int(per_dimension * key_size))
 
     def _iterated(self, counts: Tensor) -> Tensor:
         """f applied as often as each count says; f depends on the count alone, so once for all."""
@@ -155,11 +155,11 @@ class OuterProduct(MatrixMemory):
         # ``index_add`` on the flattened batch: group numbers differ between tables.
         totals = counts.new_zeros(rows).index_add(0, flat, counts.flatten())
         added = sums.new_zeros(rows, sums.shape[-1]).index_add(0, flat, sums.flatten(0, -2))
-        index, there = packed(first(group) & (counts > 0))
+        index, occupied = packed(first(group) & (counts > 0))
         chosen = group.gather(-1, index)
         self._keys = rows_of(keys, index)
-        self._sums = added[chosen] * there[..., None]
-        self._counts = totals[chosen] * there
+        self._sums = added[chosen] * occupied[..., None]
+        self._counts = totals[chosen] * occupied
 
     def _read(self, keys: Tensor) -> Reading:
         if self.scheme == "frequency":

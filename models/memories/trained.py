@@ -131,8 +131,8 @@ class TrainedMemory(Memory):
     def size_in_bytes(self) -> int:
         """Weights, scale, distinct values, and the pairs that are kept, their values as numbers of
         a class."""
-        kept = (self._scale, self._classes, self._present, self._keys, self._labels)
-        return self.weights_in_bytes() + bytes_of(*kept)
+        tensors = (self._scale, self._classes, self._present, self._keys, self._labels)
+        return self.weights_in_bytes() + bytes_of(*tensors)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
         with torch.enable_grad():
@@ -149,18 +149,18 @@ class TrainedMemory(Memory):
             self._keys = keys[:, :0]
             self._labels = keys.new_zeros(len(keys), 0, dtype=torch.int64)
             self._classes = values[:, :0]
-        known = self._classes.shape[1]
+        classes_before = self._classes.shape[1]
         self._classes, self._present, place = distinct(torch.cat([self._classes, values], dim=1))
         self._padded = not bool(self._present.all())
         # Classes are sorted anew with each write, so old labels move to their new places.
-        old = place[:, :known].gather(1, self._labels)
+        old = place[:, :classes_before].gather(1, self._labels)
         all_keys = torch.cat([self._keys, keys], dim=1)
-        labels = torch.cat([old, place[:, known:]], dim=1)
+        labels = torch.cat([old, place[:, classes_before:]], dim=1)
         self._train(all_keys, labels)
         items = keys.shape[1]
-        kept = round(self.replay * items)
+        replayed = round(self.replay * items)
         # Every (1/replay)-th pair, evenly from first to last, without a generator.
-        chosen = torch.arange(kept, device=keys.device) * items // max(kept, 1)
+        chosen = torch.arange(replayed, device=keys.device) * items // max(replayed, 1)
         chosen = torch.cat([torch.arange(old.shape[1], device=keys.device), old.shape[1] + chosen])
         self._keys, self._labels = all_keys[:, chosen], labels[:, chosen]
 
@@ -242,9 +242,9 @@ def distinct(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         them count, bool (batch, classes); and the class of each item, int64 (batch, items).
     """
     # One memory at a time: the number of classes differs between them.
-    found = [torch.unique(element, dim=0, return_inverse=True) for element in values]
-    most = max(len(classes) for classes, _ in found)
-    padded = [torch.cat([c, c[:1].expand(most - len(c), -1)]) for c, _ in found]
-    counts = torch.tensor([len(classes) for classes, _ in found], device=values.device)
+    unique = [torch.unique(element, dim=0, return_inverse=True) for element in values]
+    most = max(len(classes) for classes, _ in unique)
+    padded = [torch.cat([c, c[:1].expand(most - len(c), -1)]) for c, _ in unique]
+    counts = torch.tensor([len(classes) for classes, _ in unique], device=values.device)
     present = torch.arange(most, device=values.device) < counts[:, None]
-    return torch.stack(padded), present, torch.stack([place for _, place in found])
+    return torch.stack(padded), present, torch.stack([place for _, place in unique])

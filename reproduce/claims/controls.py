@@ -16,7 +16,7 @@ from typing import Any
 from bench.config.command_line import read
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
-from bench.search.plan import Plan
+from bench.search.plan import SweepPlan
 from reproduce.claims.fairness import is_trained
 from reproduce.claims.grammar import Records, Rule
 from reproduce.claims.presets import flat
@@ -61,7 +61,7 @@ class NoControl:
         return finding
 
     def twins_of(
-        self, runs: Iterable[Configuration], sweeps: Iterable[Plan]
+        self, runs: Iterable[Configuration], sweeps: Iterable[SweepPlan]
     ) -> list[Configuration]:
         """There are no twins."""
         return []
@@ -219,11 +219,11 @@ class Untrained:
         return {name: read(words.split()) for name, words in self.keys.items()}
 
     def _changes(self, task: str, model: str, usual: Mapping[str, Any] = STEP) -> Mapping[str, Any]:
-        own = self._changes_by_name
-        return own.get(task, own.get(model, usual))
+        changes = self._changes_by_name
+        return changes.get(task, changes.get(model, usual))
 
     def twins_of(
-        self, runs: Iterable[Configuration], sweeps: Iterable[Plan]
+        self, runs: Iterable[Configuration], sweeps: Iterable[SweepPlan]
     ) -> list[Configuration]:
         """The twins of these runs, each once: of single runs, and of each model of a sweep with as
         many seeds as its final runs."""

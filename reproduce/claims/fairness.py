@@ -50,13 +50,13 @@ def marks(records: Sequence[RunRecord], *, searched_elsewhere: bool = False) -> 
     searched = [record for record in records if record.study] or records
     lacking = {mark for record in searched for mark in _choice(record)}
     if searched_elsewhere and not any(record.study for record in records):
-        why = (
+        reason = (
             "no search of its own; what that of this model, of the same size, chose is another row"
         )
-        lacking = {Mark(NOT_CHOSEN, why)}
-    converged, why = convergence(records)
+        lacking = {Mark(NOT_CHOSEN, reason)}
+    converged, reason = convergence(records)
     if not converged:
-        lacking.add(Mark(IMPROVING, why))
+        lacking.add(Mark(IMPROVING, reason))
     if lacking:
         return tuple(sorted(lacking, key=lambda mark: (WORDS.index(mark.word), mark.why)))
     study = searched[0].study
@@ -64,7 +64,7 @@ def marks(records: Sequence[RunRecord], *, searched_elsewhere: bool = False) -> 
     by_all = study is not None and _over_seeds(study)
     over_seeds = " by the mean over seeds" if by_all else " by the first seed alone"
     chosen = f"chosen from {count} settings{over_seeds}, none of its values on an edge"
-    return (Mark(TUNED, f"{chosen}; {why}"),)
+    return (Mark(TUNED, f"{chosen}; {reason}"),)
 
 
 def not_ranked(rows: Iterable[tuple[str, Sequence[RunRecord]]]) -> str:

@@ -102,11 +102,11 @@ def _hash(content: object) -> str:
 
 def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, FrozenClaim]]:
     """Figure -> name of the claim -> what is kept of it."""
-    return {
-        figure: {name: FrozenClaim(**entry) for name, entry in claims.items()}
-        for figure, claims in _content(path).items()
-        if figure != NUMBERS
-    }
+    by_figure = {}
+    for figure, claims in _content(path).items():
+        if figure != NUMBERS:
+            by_figure[figure] = {name: FrozenClaim(**entry) for name, entry in claims.items()}
+    return by_figure
 
 
 def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
@@ -164,11 +164,11 @@ def begun_after(claim: Hashes, records: Iterable[RunRecord]) -> list[RunRecord]:
     return [record for record in records if began(record) > since]
 
 
-def differing(claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]]) -> list[str]:
-    """What of ``known`` is not what the claims are now, in words."""
+def differing(claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]]) -> list[str]:
+    """What of ``frozen`` is not what the claims are now, in words."""
     lines = []
     for figure, claims_of_figure in claims.items():
-        entries = known.get(figure, {})
+        entries = frozen.get(figure, {})
         for claim in claims_of_figure:
             entry = entries.get(claim.name)
             if entry is None:
@@ -179,40 +179,40 @@ def differing(claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]]) ->
                 lines.append(f"{figure}, {claim.name}: its test was edited")
         gone = set(entries) - {claim.name for claim in claims_of_figure}
         lines += [f"{figure}, {name}: is gone" for name in sorted(gone)]
-    return lines + [f"{figure}: is gone" for figure in sorted(set(known) - set(claims))]
+    return lines + [f"{figure}: is gone" for figure in sorted(set(frozen) - set(claims))]
 
 
-def differing_numbers(now: Mapping[str, float], known: Mapping[str, Kept]) -> list[str]:
-    """What of ``known`` is not what the numbers are now, in words."""
+def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, Kept]) -> list[str]:
+    """What of ``frozen`` is not what the numbers are now, in words."""
     lines = [
-        f"{name}: is {value}, was {known[name].value}" if name in known else f"{name}: is new"
+        f"{name}: is {value}, was {frozen[name].value}" if name in frozen else f"{name}: is new"
         for name, value in now.items()
-        if name not in known or known[name].value != value
+        if name not in frozen or frozen[name].value != value
     ]
-    return lines + [f"{name}: is gone" for name in sorted(set(known) - set(now))]
+    return lines + [f"{name}: is gone" for name in sorted(set(frozen) - set(now))]
 
 
 def updated_numbers(
-    values: Mapping[str, float], known: Mapping[str, Kept], now: str
+    values: Mapping[str, float], frozen: Mapping[str, Kept], now: str
 ) -> dict[str, Kept]:
     """What is to be kept: times stay where nothing differs."""
     return {
-        name: known[name] if name in known and known[name].value == value else Kept(value, now)
+        name: frozen[name] if name in frozen and frozen[name].value == value else Kept(value, now)
         for name, value in values.items()
     }
 
 
 def updated(
-    claims: Claims, known: Mapping[str, Mapping[str, FrozenClaim]], now: str
+    claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]], now: str
 ) -> dict[str, dict[str, FrozenClaim]]:
     """What is to be kept: times stay where nothing differs."""
-    return {
-        figure: {
-            claim.name: _entry(claim, known.get(figure, {}).get(claim.name), now)
-            for claim in claims_of_figure
+    by_figure: dict[str, dict[str, FrozenClaim]] = {}
+    for figure, claims_of_figure in claims.items():
+        before = frozen.get(figure, {})
+        by_figure[figure] = {
+            claim.name: _entry(claim, before.get(claim.name), now) for claim in claims_of_figure
         }
-        for figure, claims_of_figure in claims.items()
-    }
+    return by_figure
 
 
 def _entry(claim: Hashes, old: FrozenClaim | None, now: str) -> FrozenClaim:
@@ -239,16 +239,14 @@ def write_frozen(
     _by_words.cache_clear()
 
 
-def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) -> int:
+def main(update: bool, claims: Claims, judge_again: Callable[[], None]) -> int:
     """Compare the claims and the numbers of judging with what is kept, or keep them and judge what
     is committed again."""
     known_entries, known_numbers, own_numbers = read_frozen(), read_numbers(), numbers()
     lines = [*differing_numbers(own_numbers, known_numbers), *differing(claims, known_entries)]
-    if list(words) not in ([], ["update=true"]):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     for line in lines:
         print(line)
-    if words:
+    if update:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         kept_numbers = updated_numbers(own_numbers, known_numbers, now)
         write_frozen(updated(claims, known_entries, now), kept_numbers=kept_numbers)

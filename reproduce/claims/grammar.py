@@ -31,6 +31,7 @@ from bench.records.numbers import by_data_seed, drawn_anew, items_of, kind_of
 from bench.records.schema import RunRecord
 from core.statistics import Items, Kind
 from reproduce.claims import verdicts
+from reproduce.claims.mistakes import limits, no_quantity
 from reproduce.claims.observations import Read, Sample, by_seed, observe
 from reproduce.claims.verdicts import Finding, not_asked
 
@@ -175,14 +176,14 @@ class Measured:
         )
 
 
-def _items(found: Records, name: str, number: Number) -> Items | None:
+def _items(records: Records, name: str, number: Number) -> Items | None:
     if number.items is None:
-        return items_of(found, name) if name else None
-    parts = [[number.items(record) for record in part] for part in by_data_seed(found)]
+        return items_of(records, name) if name else None
+    parts = [[number.items(record) for record in part] for part in by_data_seed(records)]
     if number.fresh:
         return Items(sum(map(sum, parts)), 0.0)
-    own = [Items(min(counts)) for counts in parts]
-    return drawn_anew(own) if len(own) > 1 else (own[0] if own else None)
+    by_part = [Items(min(counts)) for counts in parts]
+    return drawn_anew(by_part) if len(by_part) > 1 else (by_part[0] if by_part else None)
 
 
 @dataclass(frozen=True)
@@ -206,18 +207,19 @@ class Rule:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
-def within(what: Quantity, low: float = -math.inf, high: float = math.inf) -> Rule:
+def within(quantity: Quantity, low: float = -math.inf, high: float = math.inf) -> Rule:
     """The mean over seeds lies between ``low`` and ``high``, ends included."""
-    numbers = _finite(low=low, high=high)
+    numbers = limits(low=low, high=high)
 
     def judge(records: Records, level: float) -> Finding:
-        return verdicts.mean_within(what.sample(records), low, high, level)
+        return verdicts.mean_within(quantity.sample(records), low, high, level)
 
-    return Rule(f"{named(what)} {_between(low, high)} {INTERVAL}", judge, numbers)
+    return Rule(f"{named(quantity)} {_between(low, high)} {INTERVAL}", judge, numbers)
 
 
 def above(a: Quantity, b: Quantity, by: float = 0.0) -> Rule:
     """The mean of ``a`` is more than ``by`` above that of ``b``."""
+    numbers = limits(by=by)
 
     def judge(records: Records, level: float) -> Finding:
         return verdicts.difference_above(a.sample(records), b.sample(records), by, level)
@@ -225,7 +227,7 @@ def above(a: Quantity, b: Quantity, by: float = 0.0) -> Rule:
     more = (
         f"more than {by:g} above" if by > 0 else "above" if not by else f"less than {-by:g} below"
     )
-    return Rule(f"{named(a)} {more} {named(b)}, {INTERVAL}", judge, {"by": by})
+    return Rule(f"{named(a)} {more} {named(b)}, {INTERVAL}", judge, numbers)
 
 
 def difference(
@@ -248,18 +250,18 @@ def difference(
         return verdicts.difference_within(*samples, low, high, level, shared)
 
     text = f"{named(a)} minus {named(b)} {_between(low, high)} {INTERVAL}"
-    return Rule(text, judge, _finite(low=low, high=high))
+    return Rule(text, judge, limits(low=low, high=high))
 
 
-def share_of(what: Quantity, at_least: float, certain: float = 0.5) -> Rule:
+def share_of(quantity: Quantity, at_least: float, certain: float = 0.5) -> Rule:
     """A predicate (a number of 1) holds for so many of the seeds."""
 
     def judge(records: Records, level: float) -> Finding:
-        return verdicts.share_of_seeds(what.sample(records), at_least, certain, level)
+        return verdicts.share_of_seeds(quantity.sample(records), at_least, certain, level)
 
     text = (
-        f"{named(what)} in {at_least:g} of the seeds or more, and in more than {certain:g} of all "
-        "seeds there could be, by the exact 95 % interval"
+        f"{named(quantity)} in {at_least:g} of the seeds or more, and in more than {certain:g} of "
+        "all seeds there could be, by the exact 95 % interval"
     )
     return Rule(text, judge, {"at_least": at_least, "certain": certain})
 
@@ -350,15 +352,13 @@ def told(rule: Rule, before: Words = lambda _: "", after: Words = lambda _: "") 
     return replace(rule, judge=judge)
 
 
-def named(what: Quantity) -> str:
+def named(quantity: Quantity) -> str:
     """ "in-context accuracy of attention, 2 layers", for the text of a rule."""
-    if isinstance(what, Measured) and what.number.name and what.number.name not in what.label:
-        return f"{what.number.name} of {what.label}"
-    return what.label
-
-
-def _finite(**numbers: float) -> dict[str, float]:
-    return {name: value for name, value in numbers.items() if math.isfinite(value)}
+    if not hasattr(quantity, "sample"):
+        raise no_quantity(quantity)
+    label = quantity.label
+    name = quantity.number.name if isinstance(quantity, Measured) else ""
+    return f"{name} of {label}" if name and name not in label else label
 
 
 def _between(low: float, high: float) -> str:
@@ -368,13 +368,13 @@ def _between(low: float, high: float) -> str:
 
 
 def largest_of(
-    parts: Callable[[Records], Iterable[tuple[float, Rule]]], what: str, text: str
+    parts: Callable[[Records], Iterable[tuple[float, Rule]]], noun: str, text: str
 ) -> Rule:
     """Every rule holds, as in :func:`each`, where there are too many to tell the evidence of all.
 
     Args:
         parts: finds the rules in the records, each with a size, such as an error.
-        what: they are, in words; the evidence is that of the largest, and of all that fail.
+        noun: what they are, in words; the evidence is that of the largest, and of all that fail.
     """
 
     def judge(records: Records, level: float) -> Finding:
@@ -384,7 +384,7 @@ def largest_of(
             return finding
         first, *others = (rule.judge(records, level) for _, rule in by_size)
         failing = [other.evidence for other in others if other.verdict != verdicts.REPRODUCED]
-        largest = f"the largest of {len(by_size)} {what}: {first.evidence}"
+        largest = f"the largest of {len(by_size)} {noun}: {first.evidence}"
         return replace(finding, evidence="; ".join([largest, *failing]))
 
     return Rule(text, judge)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.claims.grammar import setting
@@ -61,8 +61,8 @@ def as_preset(records: Sequence[RunRecord], but: Collection[str] = ()) -> list[R
     refuse_mixtures(
         kept_by_id.values(),
         lambda run: {k: v for k, v in settings_of(run, run.preset).items() if k in changed},
-        lambda key, one, other: (
-            f"have {key}={one} and {key}={other}, and one figure compares runs of the same "
+        lambda key, first, second: (
+            f"have {key}={first} and {key}={second}, and one figure compares runs of the same "
             "settings: keep the records of one setting, or make the others with it too"
         ),
     )
@@ -82,7 +82,7 @@ def of_published_scale(record: RunRecord) -> bool:
 @cache
 def preset_settings(task: str, model: str, preset: str) -> dict[str, Any]:
     """The resolved configuration of a preset, as a record has it."""
-    return compose([f"tasks={task}", f"models={model}", f"preset={preset}"]).resolved()
+    return Configuration.of({"tasks": task, "models": model, "preset": preset}).resolved()
 
 
 @cache

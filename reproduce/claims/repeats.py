@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -66,17 +66,15 @@ def _known(path: Path, _changed: int) -> dict[str, datetime]:
     )
 
 
-def main(words: Sequence[str]) -> int:
+def main(update: bool) -> int:
     """Compare the file with git, or write it. Exit code 4: compared, and a repeat is missing."""
-    if list(words) not in ([], ["update=true"]):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     start_by_run = repeats(ROOT)
     content = json.dumps(start_by_run, indent=0, sort_keys=True) + "\n"
     if start_by_run is None:
         print(f"git does not know here what was removed: {REPEATS.name} was not compared")
     elif REPEATS.exists() and REPEATS.read_text() == content:
         print(f"{REPEATS.name} holds all {len(start_by_run)} repeats")
-    elif words:
+    elif update:
         write_atomically(REPEATS, content.encode())
         print(f"{REPEATS.name} holds {len(start_by_run)} repeats now")
     else:
@@ -125,10 +123,10 @@ def _kind(record: Mapping[str, Any]) -> str:
     return json.dumps([record["provenance"]["data"], *parts], sort_keys=True)
 
 
-def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _same_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     for section in SECTIONS:
-        settings = one["config"].get(section) or {}
-        others = other["config"].get(section) or {}
+        settings = first["config"].get(section) or {}
+        others = second["config"].get(section) or {}
         # A setting of newer code is in one of them alone, and says nothing of the other.
         compared = (settings.keys() & others.keys()) - WITHOUT_EFFECT
         if any(settings[key] != others[key] for key in compared):
@@ -142,20 +140,22 @@ def _before(root: Path, folder: Path) -> list[bytes]:
     names = ("--no-renames", "--diff-filter=DM", "--name-only", "-z")
     # All history: without the word, git leaves out what a merged branch removed.
     log = _git(root, "log", "--full-history", *names, f"--format={MARK}%H", "--", str(folder))
-    commit, asked = "", []
+    commit, blob_names = "", []
     for text in log.decode().split("\0"):
         mark, has_commit, rest = text.strip().partition(MARK)
         if has_commit:
             commit = rest
         elif mark.endswith(".json"):
-            asked.append(f"{commit}^:{mark}")
+            blob_names.append(f"{commit}^:{mark}")
     now = _git(root, "diff", *names, "HEAD", "--", str(folder)).decode().split("\0")
-    return _contents(root, [*asked, *(f"HEAD:{path}" for path in now if path.endswith(".json"))])
+    return _contents(
+        root, [*blob_names, *(f"HEAD:{path}" for path in now if path.endswith(".json"))]
+    )
 
 
-def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
+def _contents(root: Path, blob_names: Iterable[str]) -> list[bytes]:
     """The blobs of these names; what is none, as the parent of a first commit, is left out."""
-    answer = _git(root, "cat-file", "--batch", given="\n".join(asked).encode())
+    answer = _git(root, "cat-file", "--batch", standard_input="\n".join(blob_names).encode())
     place, blobs = 0, []
     while place < len(answer):
         end = answer.index(b"\n", place)
@@ -168,12 +168,12 @@ def _contents(root: Path, asked: Iterable[str]) -> list[bytes]:
     return blobs
 
 
-def _git(root: Path, *arguments: str, given: bytes = b"") -> bytes:
+def _git(root: Path, *arguments: str, standard_input: bytes = b"") -> bytes:
     """What git says of this checkout, whatever its user has set."""
     usual = ("-c", "log.showSignature=false", "-c", "diff.relative=false")
     return subprocess.run(
         ["git", "-C", str(root), *usual, *arguments],
-        input=given,
+        input=standard_input,
         capture_output=True,
         check=True,
         timeout=SECONDS_FOR_GIT,

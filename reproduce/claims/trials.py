@@ -49,10 +49,10 @@ def exact(label: str, value: float, kind: Kind = REAL) -> Drawn:
     return Drawn(label, lambda _: value_sample)
 
 
-def paired(label: str, both: Iterable[Sequence[float | None]], kind: Kind = REAL) -> Drawn:
+def paired(label: str, columns: Iterable[Sequence[float | None]], kind: Kind = REAL) -> Drawn:
     """The first of two lists minus the second, trial by trial; a trial in which one of them has no
     number is left out."""
-    pairs = zip(*both, strict=True)
+    pairs = zip(*columns, strict=True)
     return drawn(label, [x - y for x, y in pairs if x is not None and y is not None], kind)
 
 
@@ -67,7 +67,7 @@ def pooled(records: Sequence[RunRecord], name: str) -> list[float]:
     return [value for record in by_seed for value in record.arrays.get(name, [])]
 
 
-def over_trials(rule: Rule, of: Callable[[Records], list[RunRecord]], what: str) -> Rule:
+def over_trials(rule: Rule, of: Callable[[Records], list[RunRecord]], noun: str) -> Rule:
     """A rule on the trials of some runs.
 
     How many seeds would settle it is said in seeds of the command. A run without a result may have
@@ -82,7 +82,7 @@ def over_trials(rule: Rule, of: Callable[[Records], list[RunRecord]], what: str)
         runs = of(records)
         finding = rule.judge(records, level)
         if not finished(runs) or (finding.verdict == UNDECIDED and not finding.seeds):
-            return missing(what, runs or records)
+            return missing(noun, runs or records)
         if failures := lost(runs):
             evidence = "; ".join([finding.evidence, *failures])
             return replace(finding, verdict=UNDECIDED, evidence=evidence, seeds_needed=None)
@@ -93,7 +93,7 @@ def over_trials(rule: Rule, of: Callable[[Records], list[RunRecord]], what: str)
 
 def fact(
     text: str,
-    what: str,
+    noun: str,
     read: Callable[[Records], Found | None],
     judge: Callable[..., Finding],
     **numbers: float,
@@ -108,7 +108,7 @@ def fact(
 
     def test(records: Records, level: float) -> Finding:
         facts = read(records)
-        return judge(facts, **numbers) if facts else missing(what, records)
+        return judge(facts, **numbers) if facts else missing(noun, records)
 
     return Rule(text.format(**numbers), test, numbers)
 
@@ -127,9 +127,9 @@ def in_seeds(finding: Finding, records: Sequence[RunRecord]) -> Finding:
     return replace(finding, seeds_needed=math.ceil(finding.seeds_needed / trials))
 
 
-def missing(what: str, records: Sequence[RunRecord] = ()) -> Finding:
+def missing(noun: str, records: Sequence[RunRecord] = ()) -> Finding:
     """Nothing was measured; runs that failed are named."""
-    return Finding(UNDECIDED, "; ".join([f"no {what} among the records", *lost(records)]), 0)
+    return Finding(UNDECIDED, "; ".join([f"no {noun} among the records", *lost(records)]), 0)
 
 
 def lost(records: Records) -> list[str]:

@@ -137,7 +137,9 @@ def difference_within(
         together: the test items of this very difference, where both were measured on the same ones
             and the records hold its variance rather than a number for each.
     """
-    return _difference(a, b, lambda found: place_of(found, low, high), (low, high), level, together)
+    return _difference(
+        a, b, lambda interval: place_of(interval, low, high), (low, high), level, together
+    )
 
 
 def _difference(
@@ -233,7 +235,7 @@ def _of_parts(verdict: Verdict, findings: Sequence[Finding]) -> Effect | None:
     ]
     with_deviation = [effect for effect in deciding if effect.standardised is not None] or deciding
     choose = max if verdict == CONTRADICTED else min
-    sizes = lambda one: abs(one.standardised or one.difference)  # noqa: E731
+    sizes = lambda effect: abs(effect.standardised or effect.difference)  # noqa: E731
     return choose(with_deviation, key=sizes) if with_deviation else None
 
 
@@ -338,8 +340,8 @@ def in_words(interval: Interval | None, level: float, items: Items | None, seeds
     if interval.low == interval.high:
         return ""
     over = "" if items is None else f" over seeds and {items.count} {items.name}"
-    few = ", which are few" if items is not None and items.count < FEW else ""
-    return f" ({level:.0%} interval{over}{few} {interval.low:.3f} to {interval.high:.3f})"
+    warning = ", which are few" if items is not None and items.count < FEW else ""
+    return f" ({level:.0%} interval{over}{warning} {interval.low:.3f} to {interval.high:.3f})"
 
 
 def with_failures(evidence: str, *samples: Sample) -> str:
@@ -362,15 +364,15 @@ def _interval(
     together: Items | None,
 ) -> Interval | None:
     if not a.deterministic and not b.deterministic:
-        found = difference_interval(x, y, a.kind, (a.items, b.items), level, together)
-        if found is not None or level >= LEVEL:
-            return found
+        interval = difference_interval(x, y, a.kind, (a.items, b.items), level, together)
+        if interval is not None or level >= LEVEL:
+            return interval
     elif together is not None and min(len(x), len(y)) == 1:
         # What no seed enters moves with the test items, and so does the other, with the same ones.
         kind = Kind("difference", a.kind.low - a.kind.high, a.kind.high - a.kind.low)
-        found = interval_of([p - q for p in x for q in y], kind, together, level)
-        if found is not None:
-            return found
+        interval = interval_of([p - q for p in x for q in y], kind, together, level)
+        if interval is not None:
+            return interval
     of_a, of_b = a.interval(x, level), b.interval(y, level)
     if of_a is None or of_b is None:
         return None

@@ -75,12 +75,12 @@ def converges(rule: str, dimension: int) -> Rule:
         columns = errors(records, runs)
         if not {FIRST, LAST} <= {*columns}:
             return []
-        found = []
+        falls = []
         for less, more in zip(list(columns), list(columns)[1:], strict=False):
             logarithms = (list(map(math.log, columns[more])), list(map(math.log, columns[less])))
             label = f"ln error at n = {more:,} minus that at {less:,}, {runs.label},"
-            found.append(within(paired(label, logarithms), high=math.log(STILL)))
-        return found
+            falls.append(within(paired(label, logarithms), high=math.log(STILL)))
+        return falls
 
     text = (
         f"{runs.label}: at each n from 256 to {LAST:,} the error is at most {STILL:g} times that "

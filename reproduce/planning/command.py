@@ -43,41 +43,44 @@ class EvidenceRequest:
     page: Path | None = None
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], known: Mapping[str, Experiment]) -> EvidenceRequest:
+    def of(
+        cls, settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]
+    ) -> EvidenceRequest:
         """Check every setting.
 
         Raises:
             UserError: one that cannot be used.
         """
-        own = {key: value for key, value in settings.items() if key in OWN}
+        of_command = {key: value for key, value in settings.items() if key in OWN}
         others = {key: value for key, value in settings.items() if key not in OWN}
         storage = str(others.get("storage", others.get("sweep.storage", cls.storage)))
-        preset, workers = own.get("preset", cls.preset), own.get("workers", cls.workers)
+        preset = of_command.get("preset", cls.preset)
+        workers = of_command.get("workers", cls.workers)
         if preset not in choices("preset"):
             raise UserError(
                 f"there is no preset '{preset}': {nearest(str(preset), choices('preset'))}"
             )
         if type(workers) is not int or workers < 0:
             raise UserError(f"workers={workers} is not a number of processes, such as workers=2")
-        dry_run = own.get("dry_run", False)
+        dry_run = of_command.get("dry_run", False)
         if not isinstance(dry_run, bool):
             raise UserError(f"dry_run={dry_run} is neither true nor false")
-        figures = _figures(own.get("figures", []), known)
+        figures = _figures(of_command.get("figures", []), reproductions)
         if storage != cls.storage and "://" not in storage:
             raise UserError(
                 f"storage={storage} is neither '{cls.storage}' nor an address of a database, such "
                 "as postgresql://USER@HOST:5432/DATABASE"
             )
-        store = absolute(str(own.get("store", cls.store)))
-        hours = _hours(own.get("hours"))
-        device_like = checked_device_like(own.get("device_like"), dry_run)
-        page = own.get("page")
+        store = absolute(str(of_command.get("store", cls.store)))
+        hours = _hours(of_command.get("hours"))
+        device_like = checked_device_like(of_command.get("device_like"), dry_run)
+        page = of_command.get("page")
         if page is not None and (not dry_run or device_like is not None):
             raise UserError("page= is a page of a plan: say dry_run=true too, and no device_like=")
-        asked = (str(preset), hours, workers, figures, store, dry_run, storage, others)
-        return cls(*asked, device_like, None if page is None else absolute(str(page)))
+        fields = (str(preset), hours, workers, figures, store, dry_run, storage, others)
+        return cls(*fields, device_like, None if page is None else absolute(str(page)))
 
-    def settings(self, known: Mapping[str, Experiment]) -> dict[str, dict[str, Any]]:
+    def settings(self, reproductions: Mapping[str, Experiment]) -> dict[str, dict[str, Any]]:
         """For each figure the settings of ``python -m reproduce``.
 
         Raises:
@@ -87,7 +90,7 @@ class EvidenceRequest:
         shared = {*SHARED, *(f"sweep.{name}" for name in MAKING)}
         keys_by_figure = {}
         for name in self.figures:
-            of_task = task_keys(known[name], self.preset) if self.others else {}
+            of_task = task_keys(reproductions[name], self.preset) if self.others else {}
             keys_by_figure[name] = {*shared, *of_task, *(f"tasks.{key}" for key in of_task)}
         for key, value in self.others.items():
             if not any(key in keys for keys in keys_by_figure.values()):
@@ -96,10 +99,11 @@ class EvidenceRequest:
                     f"'{setting_shown(key, value)}' is known to none of these figures: "
                     + nearest(key, valid)
                 )
-        return {
-            name: {**base, **{key: v for key, v in self.others.items() if key in keys}}
-            for name, keys in keys_by_figure.items()
-        }
+        settings_by_figure = {}
+        for name, keys in keys_by_figure.items():
+            others = {key: value for key, value in self.others.items() if key in keys}
+            settings_by_figure[name] = {**base, **others}
+        return settings_by_figure
 
 
 OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like", "page")
@@ -107,27 +111,27 @@ OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like
 
 def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -> int:
     """Exit code 0 when all is there or time is over, 1 if something could not be run."""
-    asked = EvidenceRequest.of(settings, reproductions)
-    of = {name: reproductions[name] for name in asked.figures}
-    own = asked.settings(reproductions)
+    request = EvidenceRequest.of(settings, reproductions)
+    of = {name: reproductions[name] for name in request.figures}
+    settings_by_figure = request.settings(reproductions)
 
     def look() -> Survey:
         from bench.search.exchange import open_exchange
 
-        if exchange := None if asked.dry_run else open_exchange(asked.storage, asked.store):
-            exchange.take_in(asked.store)
-        return Survey(of, own, asked.preset, asked.store, asked.device_like)
+        if exchange := None if request.dry_run else open_exchange(request.storage, request.store):
+            exchange.take_in(request.store)
+        return Survey(of, settings_by_figure, request.preset, request.store, request.device_like)
 
-    if not asked.dry_run:
-        return work(look(), look, asked.workers, asked.hours)
+    if not request.dry_run:
+        return work(look(), look, request.workers, request.hours)
     with _without_collector():
         survey = look()
-        steps, found = in_order(survey, survey.candidates), experiments(survey)
-        print_plan(survey, steps, found, asked.workers, asked.hours)
-        if asked.page is not None:
-            text = page_of(found, asked.preset, shown(asked.page))
-            write_atomically(asked.page, text.encode())
-    print(f"dry run, nothing was run{'' if asked.page else ' or written'}")
+        steps, deciding = in_order(survey, survey.candidates), experiments(survey)
+        print_plan(survey, steps, deciding, request.workers, request.hours)
+        if request.page is not None:
+            text = page_of(deciding, request.preset, shown(request.page))
+            write_atomically(request.page, text.encode())
+    print(f"dry run, nothing was run{'' if request.page else ' or written'}")
     return OK
 
 
@@ -142,12 +146,12 @@ def _without_collector() -> Iterator[None]:
         gc.enable()
 
 
-def _figures(value: object, known: Mapping[str, Experiment]) -> tuple[str, ...]:
+def _figures(value: object, reproductions: Mapping[str, Experiment]) -> tuple[str, ...]:
     names = [str(name) for name in value] if isinstance(value, list) else [str(value)]
     for name in names:
-        if name not in known:
-            raise UserError(f"there is no reproduction '{name}': {nearest(name, known)}")
-    return tuple(dict.fromkeys(names)) or tuple(sorted(known))
+        if name not in reproductions:
+            raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
+    return tuple(dict.fromkeys(names)) or tuple(sorted(reproductions))
 
 
 def _hours(value: object) -> float | None:

@@ -30,7 +30,7 @@ COUNTING = "to count two gigabytes of text, as the paper's corpora have, some 0.
 def print_plan(
     survey: Survey,
     steps: Sequence[Step],
-    found: Sequence[DecidingRuns],
+    deciding: Sequence[DecidingRuns],
     workers: int,
     hours: float | None,
 ) -> None:
@@ -62,7 +62,7 @@ def print_plan(
     for line in map(_served, survey.reviews.values()):
         if line:
             screen.print(line, soft_wrap=True)
-    print_experiments(found)
+    print_experiments(deciding)
     if survey.device_like is not None:
         _print_elsewhere(survey, steps)
         return
@@ -92,10 +92,13 @@ def print_experiments(experiments: Sequence[DecidingRuns]) -> None:
         return
     screen = console()
     table = table_of(["figure", "claim", "verdict", "what would decide it"], ["cost"])
-    for one in experiments:
-        cost = "" if one.cost is None else in_hours(one.cost, one.on_gpu)
-        what = ", ".join(filter(None, (one.words, one.closed))) or f"no plan: {one.why}"
-        table.add_row(one.figure, one.claim, one.verdict, what, cost)
+    for experiment in experiments:
+        cost = "" if experiment.cost is None else in_hours(experiment.cost, experiment.on_gpu)
+        decides = (
+            ", ".join(filter(None, (experiment.words, experiment.closed)))
+            or f"no plan: {experiment.why}"
+        )
+        table.add_row(experiment.figure, experiment.claim, experiment.verdict, decides, cost)
     screen.print("\nwhat would decide each open claim: python -m reproduce …")
     screen.print(table)
 

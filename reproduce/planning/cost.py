@@ -129,12 +129,12 @@ class Speeds:
             if record.outcome in FINISHED and not is_twin(record):  # one step is mostly the start
                 self._measured[training_key(record.config, 0)].append(record)
                 self._of_task[record.task, record.role == "baseline"].append(record)
-        self._trained = [
-            record
-            for (_, baseline), found in self._of_task.items()
-            for record in found
-            if not baseline and record.cost.training_flops and record.cost.training_steps
-        ]
+        self._trained: list[RunRecord] = []
+        for (_, baseline), runs in self._of_task.items():
+            if not baseline:
+                self._trained += [
+                    r for r in runs if r.cost.training_flops and r.cost.training_steps
+                ]
         self._of_kind: dict[RunKind, list[tuple[RunRecord, StepSize]]] = defaultdict(list)
         # Of runs whose steps are of one size the first stands for all.
         first = {
@@ -153,14 +153,14 @@ class Speeds:
     def of(self, run: PlannedRun) -> ExpectedCost:
         """The cost of one run."""
         configuration = run.configuration
-        asked = configuration.preset, run.key
-        if asked not in self._asked:
-            own = f"0 {configuration.setting}"
-            key = f"{run.role == 'baseline'} {configuration.preset} {own}"
+        run_key = configuration.preset, run.key
+        if run_key not in self._asked:
+            setting_key = f"0 {configuration.setting}"
+            key = f"{run.role == 'baseline'} {configuration.preset} {setting_key}"
             if key not in self._known:
-                self._known[key] = self._cost(configuration, own, run.role == "baseline")
-            self._asked[asked] = self._known[key]
-        return self._asked[asked]
+                self._known[key] = self._cost(configuration, setting_key, run.role == "baseline")
+            self._asked[run_key] = self._known[key]
+        return self._asked[run_key]
 
     def together(self, runs: Iterable[PlannedRun], paid: Iterable[str] = ()) -> ExpectedCost:
         """The cost of runs, of which each training is paid once and those ``paid`` not at all."""
@@ -172,30 +172,30 @@ class Speeds:
         return total
 
     def _cost(self, configuration: Configuration, key: str, predictors: bool) -> ExpectedCost:
-        found = self._of_task[configuration.task, predictors]
+        runs = self._of_task[configuration.task, predictors]
         if predictors:
-            if not found:
+            if not runs:
                 return _around(10.0, BY_NOTHING, f"predictors of {configuration.task}, unmeasured")
-            together = math.fsum(record.cost.wall_seconds for record in found)
-            all_of_them = together / len({record.identity for record in found}) * PREDICTORS
-            return ExpectedCost(all_of_them, all_of_them, all_of_them)
+            seconds_so_far = math.fsum(record.cost.wall_seconds for record in runs)
+            seconds_of_all = seconds_so_far / len({record.identity for record in runs}) * PREDICTORS
+            return ExpectedCost(seconds_of_all, seconds_of_all, seconds_of_all)
         same = self._measured.get(key)
         if same and configuration.preset not in GPU_PRESETS:
             seconds = [record.cost.wall_seconds for record in same]
             return ExpectedCost(median(seconds), min(seconds), max(seconds))
         if configuration.takes is not None:
-            return self._measurement(configuration, found)
+            return self._measurement(configuration, runs)
         return self._training(configuration)
 
-    def _measurement(self, configuration: Configuration, found: list[RunRecord]) -> ExpectedCost:
+    def _measurement(self, configuration: Configuration, runs: list[RunRecord]) -> ExpectedCost:
         """A measurement counts no FLOPs: the seconds of its neighbours are all there is."""
-        own = [record for record in found if record.model == configuration.model]
-        near = sorted(own or found, key=lambda record: record.run_id)
+        of_model = [record for record in runs if record.model == configuration.model]
+        near = sorted(of_model or runs, key=lambda record: record.run_id)
         if not near:
             return _around(60.0, BY_NOTHING, f"{configuration.task}: never measured, a minute each")
         seconds = median(r.cost.wall_seconds for r in near)
-        here = near[0].preset == configuration.preset
-        factor = BY_FLOPS if here else BY_NOTHING
+        same_preset = near[0].preset == configuration.preset
+        factor = BY_FLOPS if same_preset else BY_NOTHING
         return _around(seconds, factor, f"{configuration.task} as {near[0].run_id}")
 
     def nearest_by_work(self, configuration: Configuration) -> Alike | None:
@@ -203,47 +203,51 @@ class Speeds:
         if not self._trained:
             return None
         resolved = configuration.resolved()
-        asked = StepSize.asked(resolved)
-        key = RunKind(configuration.task, configuration.model, configuration.preset), asked
+        step = StepSize.asked(resolved)
+        key = RunKind(configuration.task, configuration.model, configuration.preset), step
         if key not in self._nearest:  # trainings of other lengths and rates have steps of its size
             self._nearest[key] = self._nearest_of(*key)
         alike, same = self._nearest[key]
         steps = _steps(resolved, alike) * configuration.training.restarts
         return Alike(
-            alike, same, asked.over(StepSize.of(alike)), _flops(asked, alike), steps, self._trained
+            alike, same, step.over(StepSize.of(alike)), _flops(step, alike), steps, self._trained
         )
 
-    def _nearest_of(self, kind: RunKind, asked: StepSize) -> tuple[RunRecord, bool]:
+    def _nearest_of(self, kind: RunKind, step: StepSize) -> tuple[RunRecord, bool]:
         """The run whose steps are most like those of a kind and a size, and whether it is of that
         kind."""
 
         def nearest(*first: str) -> RunRecord:
             """By what is first compared, then by the size of a step."""
             close = self._closest({name: str(getattr(kind, name)) for name in first})
-            gaps = ((abs(math.log(asked.over(size))), record) for record, size in close)
+            gaps = ((abs(math.log(step.over(size))), record) for record, size in close)
             return min(gaps, key=lambda gap: (gap[0], gap[1].run_id))[1]
 
-        own, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
-        if kin.task != kind.task:  # never run: as many as it has in the middle of others
-            theirs = [r for r in self._trained if r.model == kin.model]
-            kin = sorted(theirs, key=lambda r: (_flops(asked, r), r.run_id))[len(theirs) // 2]
-        alike = own if _is_of_kind(own, kind) else kin
+        of_model, of_task = nearest("model", "task", "preset"), nearest("task", "model", "preset")
+        if of_task.task != kind.task:  # never run: as many as it has in the middle of others
+            runs_of_model = [r for r in self._trained if r.model == of_task.model]
+            runs_of_model.sort(key=lambda r: (_flops(step, r), r.run_id))
+            of_task = runs_of_model[len(runs_of_model) // 2]
+        alike = of_model if _is_of_kind(of_model, kind) else of_task
         return alike, _is_of_kind(alike, kind)
 
     def _closest(self, wanted: Mapping[str, str]) -> list[tuple[RunRecord, StepSize]]:
         """Runs of the kinds that have most of what is wanted; what is first counts first."""
-        asked = (*wanted, *wanted.values())
-        if asked not in self._close:
+        key = (*wanted, *wanted.values())
+        if key not in self._close:
             unlike = {k: [getattr(k, n) != v for n, v in wanted.items()] for k in self._of_kind}
             least = min(unlike.values())
-            self._close[asked] = [r for k in unlike if unlike[k] == least for r in self._of_kind[k]]
-        return self._close[asked]
+            self._close[key] = []
+            for kind, differs in unlike.items():
+                if differs == least:
+                    self._close[key] += self._of_kind[kind]
+        return self._close[key]
 
     def _training(self, configuration: Configuration) -> ExpectedCost:
-        found = self.nearest_by_work(configuration)
-        if found is None:
+        nearest = self.nearest_by_work(configuration)
+        if nearest is None:
             return _around(60.0, BY_NOTHING, "no training was measured, a minute each")
-        alike, runs_alike, ratio, flops, steps, trained = found
+        alike, runs_alike, ratio, flops, steps, trained = nearest
         if configuration.preset in GPU_PRESETS:
             source = f"FLOPs as {alike.run_id}, at {GPU_RATE:.1e} FLOP/s"
             return _around(steps * flops / GPU_RATE, BY_RATE, source)
@@ -254,9 +258,9 @@ class Speeds:
 
         pace = _of_that_size(trained, configuration.model, flops)
         seconds = flops * pace.cost.wall_seconds / (pace.cost.training_flops or math.inf)
-        known = (alike.task, pace.model) == (configuration.task, configuration.model)
+        is_measured = (alike.task, pace.model) == (configuration.task, configuration.model)
         source = f"FLOPs as {alike.run_id}, pace as {pace.run_id}"
-        return _around(steps * seconds, BY_FLOPS if known else BY_NOTHING, source)
+        return _around(steps * seconds, BY_FLOPS if is_measured else BY_NOTHING, source)
 
 
 def _of_that_size(trained: Iterable[RunRecord], model: str, flops: float) -> RunRecord:
@@ -279,11 +283,11 @@ def _around(seconds: float, factor: float, source: str = "") -> ExpectedCost:
     return ExpectedCost(seconds, seconds / factor, seconds * factor, (source,) if source else ())
 
 
-def _flops(asked: StepSize, record: RunRecord) -> float:
+def _flops(step: StepSize, record: RunRecord) -> float:
     """Those of a step of a size, from the step of a record."""
     cost = record.cost
     own_step = (cost.training_flops or 0.0) / cost.training_steps
-    return own_step * asked.over(StepSize.of(record))
+    return own_step * step.over(StepSize.of(record))
 
 
 def _work(config: Mapping[str, Any]) -> float:

@@ -33,11 +33,11 @@ class SpeedsElsewhere(Speeds):
             return super()._cost(configuration, key, predictors)
         device = self.forecaster.device
         try:
-            found = self.forecaster.training(training_configuration(configuration)).seconds
+            forecast = self.forecaster.training(training_configuration(configuration)).seconds
         except UserError:
             return self._by_flops(configuration, key)
         return ExpectedCost(
-            found.likely, found.low, found.high, (f"steps counted for {device.label}",)
+            forecast.likely, forecast.low, forecast.high, (f"steps counted for {device.label}",)
         )
 
     def _by_flops(self, configuration: Configuration, key: str) -> ExpectedCost:
@@ -58,8 +58,10 @@ def chains(runs: Iterable[PlannedRun], speeds: Speeds) -> list[Chain]:
     A training that several share is in once."""
     stages: dict[str, tuple[list[Span], list[Span]]] = defaultdict(lambda: ([], []))
     for run in {run.training: run for run in runs}.values():
-        one = run.configuration
+        configuration = run.configuration
         cost = speeds.of(run)
-        key = json.dumps([one.task, one.model, one.tasks], sort_keys=True)
+        key = json.dumps(
+            [configuration.task, configuration.model, configuration.tasks], sort_keys=True
+        )
         stages[key][run.role == "final"].append(Span(cost.low, cost.seconds, cost.high))
     return list(stages.values())

@@ -38,34 +38,39 @@ class DecidingRuns:
 
 def experiments(survey: Survey) -> list[DecidingRuns]:
     """One for each claim that is open or not asked."""
-    return [
-        _experiment(survey, review, result)
-        for review in survey.reviews.values()
-        for result in review.results
-        if result.finding.verdict in OPEN
-    ]
+    deciding = []
+    for review in survey.reviews.values():
+        for result in review.results:
+            if result.finding.verdict in OPEN:
+                deciding.append(_experiment(survey, review, result))
+    return deciding
 
 
 def _experiment(survey: Survey, review: Review, result: ClaimResult) -> DecidingRuns:
     figure, claim, finding = review.figure, result.claim, result.finding
-    own = [c for c in survey.candidates if c.figure == figure and claim.name in c.claims]
-    preset = survey.preset if own else _elsewhere(survey, review, result)
+    candidates = [c for c in survey.candidates if c.figure == figure and claim.name in c.claims]
+    preset = survey.preset if candidates else _elsewhere(survey, review, result)
     words, closed, cost, trains = "", "", None, False
     decision = review.decision(claim) if not preset else None
     if preset or decision:
-        again = f" seeds={decision.repeated}" if decision else ""
+        seeds_word = f" seeds={decision.repeated}" if decision else ""
         preset = preset or survey.preset
         seeds = decision.repeated if decision else None
-        runs = own[0].runs if own else missing(_runs_at(survey, figure, preset, claim, seeds))
+        runs = (
+            candidates[0].runs
+            if candidates
+            else missing(_runs_at(survey, figure, preset, claim, seeds))
+        )
         trains = any(run.role != "baseline" for run in runs)
-        paid = survey.shelf.weights if own else ()
+        paid = survey.shelf.weights if candidates else ()
         cost = survey.speeds.together(runs, paid) if trains else ExpectedCost()
-        words = f"{own[0].shown if own else f'{figure} preset={preset}{again}'} {claim.asked_with}"
+        plan = candidates[0].shown if candidates else f"{figure} preset={preset}{seeds_word}"
+        words = f"{plan} {claim.asked_with}"
     if decision:
         place = "reproduce/claims/history.yaml"
         closed = f"by others; closed here by decision ({place}: {decision.decision})"
-    given = (words.rstrip(), cost, trains and preset in GPU_PRESETS, finding.evidence, closed)
-    return DecidingRuns(figure, claim.name, finding.verdict, *given)
+    details = (words.rstrip(), cost, trains and preset in GPU_PRESETS, finding.evidence, closed)
+    return DecidingRuns(figure, claim.name, finding.verdict, *details)
 
 
 def _elsewhere(survey: Survey, review: Review, result: ClaimResult) -> str:
@@ -75,15 +80,15 @@ def _elsewhere(survey: Survey, review: Review, result: ClaimResult) -> str:
         at = result.finding.asked_at
         return at if at != survey.preset or not review.asks(result.claim) else ""
     larger = PRESETS[PRESETS.index(survey.preset) + 1 :]
-    return next((one for one in larger if _adds(survey, review, result.claim, one)), "")
+    return next((preset for preset in larger if _adds(survey, review, result.claim, preset)), "")
 
 
 def _adds(survey: Survey, review: Review, claim: Claim, preset: str) -> bool:
     """Whether a preset's plan has runs for a claim that the review's has not: of other settings, or
     more seeds. The same ones again would leave open what they have left open."""
-    here = set(map(_setting_and_seed, review.runs))
+    planned = set(map(_setting_and_seed, review.runs))
     runs = _runs_at(survey, review.figure, preset, claim)
-    old = [run for run in runs if _setting_and_seed(run) in here]
+    old = [run for run in runs if _setting_and_seed(run) in planned]
     return reads_more(claim, review.reproduction, review.judged, runs, old)
 
 

@@ -21,13 +21,13 @@ def page_of(experiments: Sequence[DecidingRuns], preset: str, path: str) -> str:
     command = markdown_code(COMMAND.format(preset=preset, path=path))
     rows = (
         [
-            one.figure,
-            one.claim,
-            one.verdict,
-            ", ".join(filter(None, (_command(one), one.closed))) or "no plan",
-            "" if one.cost is None else in_hours(one.cost, one.on_gpu),
+            experiment.figure,
+            experiment.claim,
+            experiment.verdict,
+            ", ".join(filter(None, (_command(experiment), experiment.closed))) or "no plan",
+            "" if experiment.cost is None else in_hours(experiment.cost, experiment.on_gpu),
         ]
-        for one in experiments
+        for experiment in experiments
     )
     return (
         f"# What would decide each open claim\n\nAt preset `{preset}`, by the committed records. "
@@ -38,5 +38,5 @@ def page_of(experiments: Sequence[DecidingRuns], preset: str, path: str) -> str:
     )
 
 
-def _command(one: DecidingRuns) -> str:
-    return markdown_code(f"python -m reproduce {one.words}") if one.words else ""
+def _command(experiment: DecidingRuns) -> str:
+    return markdown_code(f"python -m reproduce {experiment.words}") if experiment.words else ""

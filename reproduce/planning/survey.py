@@ -99,8 +99,8 @@ class Review:
     def verdicts(self) -> dict[str, str]:
         """Claim -> verdict; none is decided before all runs are there."""
         waiting = {result.claim.name for result in self.open}
-        found = {result.claim.name: result.finding.verdict for result in self.results}
-        return {n: v if v in OPEN or n not in waiting else UNDECIDED for n, v in found.items()}
+        by_claim = {result.claim.name: result.finding.verdict for result in self.results}
+        return {n: v if v in OPEN or n not in waiting else UNDECIDED for n, v in by_claim.items()}
 
     @property
     def open(self) -> list[ClaimResult]:
@@ -108,12 +108,12 @@ class Review:
         nothing: who stops at the first decision finds some that fall by chance."""
         preset = self.request.view.preset
         # What a smaller preset asks too has no runs at this one: they are not made yet.
-        here = ("", *PRESETS[: PRESETS.index(preset) + 1])
+        presets = ("", *PRESETS[: PRESETS.index(preset) + 1])
 
         def is_open(result: ClaimResult) -> bool:
             finding = result.finding
             if finding.verdict == NOT_ASKED:
-                return finding.asked_at in here
+                return finding.asked_at in presets
             partly = bool(self.missing) and result.claim.name not in self.committed
             return partly or finding.verdict == UNDECIDED
 
@@ -126,8 +126,8 @@ class Review:
 
     def asks(self, claim: Claim) -> bool:
         """Whether the request has the words without which its runs say nothing of a claim."""
-        asked = chosen_by(claim).items()
-        return all(self.request.passed_on.get(f"tasks.{key}") == value for key, value in asked)
+        choices = chosen_by(claim).items()
+        return all(self.request.passed_on.get(f"tasks.{key}") == value for key, value in choices)
 
     def decision(self, claim: Claim) -> Closed | None:
         """By which a claim gets no more seeds at this preset."""
@@ -141,14 +141,14 @@ class Review:
         finding = result.finding
         if finding.verdict != UNDECIDED or not finding.seeds:
             return bool(self.missing)
-        known = {_of_task(record.config["tasks"]) for record in self.judged}
-        own = [
-            one for one in self.missing if _of_task(one.configuration.resolved()["tasks"]) in known
+        tasks = {_of_task(record.config["tasks"]) for record in self.judged}
+        of_tasks = [
+            run for run in self.missing if _of_task(run.configuration.resolved()["tasks"]) in tasks
         ]
-        runs = [one for one in own if one.role not in ("control", "baseline")]
+        runs = [run for run in of_tasks if run.role not in ("control", "baseline")]
         if runs and reads(result, self.reproduction, self.judged, runs):
             return True
-        if not own:
+        if not of_tasks:
             return False
         return replace(result.claim, control=None).finding(self.judged).verdict == REPRODUCED
 
@@ -202,9 +202,11 @@ class Survey:
     def _draws_on_local(self, reproduction: Experiment) -> bool:
         """Whether a record of the store belongs to it, beside those that are committed or in the
         place of one."""
-        own = set(map(id, self.shelf.local))
-        every = [*self.shelf.committed, *self.shelf.local]
-        return bool(own) and any(id(one) in own for one in _chosen(reproduction, every))
+        local_ids = set(map(id, self.shelf.local))
+        records = [*self.shelf.committed, *self.shelf.local]
+        return bool(local_ids) and any(
+            id(record) in local_ids for record in _chosen(reproduction, records)
+        )
 
     def _with_local(
         self, reproduction: Experiment, runs: Sequence[PlannedRun], changed: bool
@@ -216,16 +218,16 @@ class Survey:
             changed: other settings than those of the preset, which the committed runs have.
         """
         names = {name for run in runs for name in run.identities}
-        every = [*self.shelf.committed, *self.shelf.local]
-        of_plan = [record for record in every if record.identity in names]
+        records = [*self.shelf.committed, *self.shelf.local]
+        of_plan = [record for record in records if record.identity in names]
         if changed:
             return _chosen(reproduction, one_of_each(of_plan)), ""
-        both = one_of_each([*self.shelf.committed, *of_plan])
+        merged = one_of_each([*self.shelf.committed, *of_plan])
         try:
-            refuse_two_settings(reproduction.select(without_twins(both)), reproduction.variant_of)
+            refuse_two_settings(reproduction.select(without_twins(merged)), reproduction.variant_of)
         except UserError as error:
             return _chosen(reproduction, one_of_each(of_plan)), str(error)
-        return _chosen(reproduction, both), ""
+        return _chosen(reproduction, merged), ""
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -240,33 +242,35 @@ class Survey:
     def candidates(self) -> list[Candidate]:
         """For each reproduction with open claims the runs that its plan misses; where none is
         missing, as many further seeds as would settle a claim, once."""
-        return [one for review in self.reviews.values() for one in self._candidates(review)]
+        return [
+            candidate for review in self.reviews.values() for candidate in self._candidates(review)
+        ]
 
     def _candidates(self, review: Review) -> list[Candidate]:
         settings = self.settings[review.figure]
-        found = []
-        asked = [result for result in review.open if review.asks(result.claim)]
-        decided = frozenset(r.claim.name for r in asked if review.may_decide(r))
+        candidates = []
+        results = [result for result in review.open if review.asks(result.claim)]
+        decided = frozenset(r.claim.name for r in results if review.may_decide(r))
         if decided:
-            found.append(Candidate(review.figure, settings, tuple(review.missing), decided))
-        left = [r for r in asked if r.claim.name not in decided and not review.decision(r.claim)]
+            candidates.append(Candidate(review.figure, settings, tuple(review.missing), decided))
+        left = [r for r in results if r.claim.name not in decided and not review.decision(r.claim)]
         if not left or self._was_extended(review):
-            return found
+            return candidates
         needed = {r.claim.name: r.finding.seeds_needed for r in left}
         for seeds in sorted({number for number in needed.values() if number is not None}):
             more = {**settings, "seeds": seeds}
             runs = missing(self.runs_of(review.figure, more))
             settled = {n for n, number in needed.items() if number and number <= seeds}
-            found.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
-        return found
+            candidates.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
+        return candidates
 
     def _was_extended(self, review: Review) -> bool:
         """Whether a reproduction has more seeds than its plan already. Who adds seeds until a claim
         falls finds some that fall by chance, so they are added once."""
         names = {name for run in review.runs for name in run.identities}
         last = max(run.configuration.seed for run in review.runs)
-        known = [*self.shelf.committed, *self.shelf.local]
-        return any(record.identity in names and record.seed > last for record in known)
+        records = [*self.shelf.committed, *self.shelf.local]
+        return any(record.identity in names and record.seed > last for record in records)
 
     def runs_of(self, figure: str, settings: Mapping[str, Any]) -> list[PlannedRun]:
         """The runs of a reproduction with other settings than those of the survey."""
@@ -289,22 +293,22 @@ def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
     """The candidates by verdicts an hour, the most first. What one decides or trains is neither
     counted nor paid again in those after it."""
     left, steps = list(candidates), []
-    paid, made, decided = set(survey.shelf.weights), set[str](), set[tuple[str, str]]()
+    paid, run_keys, decided = set(survey.shelf.weights), set[str](), set[tuple[str, str]]()
 
-    def step(one: Candidate) -> Step:
-        claims = tuple(sorted(c for c in one.claims if (one.figure, c) not in decided))
-        runs = [run for run in one.runs if run.key not in made]
-        return Step(one, claims, len(runs), survey.speeds.together(runs, paid))
+    def step(candidate: Candidate) -> Step:
+        claims = tuple(sorted(c for c in candidate.claims if (candidate.figure, c) not in decided))
+        runs = [run for run in candidate.runs if run.key not in run_keys]
+        return Step(candidate, claims, len(runs), survey.speeds.together(runs, paid))
 
-    def rank(one: Step) -> tuple[float, float, str]:
-        seconds = max(one.cost.seconds, A_MOMENT)
-        return -len(one.claims) / seconds, seconds, one.candidate.shown
+    def rank(possible: Step) -> tuple[float, float, str]:
+        seconds = max(possible.cost.seconds, A_MOMENT)
+        return -len(possible.claims) / seconds, seconds, possible.candidate.shown
 
     while left:
-        best = min((step(one) for one in left), key=rank)
+        best = min((step(candidate) for candidate in left), key=rank)
         left.remove(best.candidate)
         paid |= {run.training for run in best.candidate.runs}
-        made |= {run.key for run in best.candidate.runs}
+        run_keys |= {run.key for run in best.candidate.runs}
         decided |= {(best.candidate.figure, claim) for claim in best.claims}
         if best.claims:
             steps.append(best)
@@ -313,8 +317,8 @@ def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
 
 def _chosen(reproduction: Experiment, records: Records) -> Records:
     """Those of some records that belong to a reproduction, and the twins of its controls."""
-    found = reproduction.select(without_twins(records))
-    return [*found, *reproduction.control.twins(found, filter(is_twin, records))]
+    selected = reproduction.select(without_twins(records))
+    return [*selected, *reproduction.control.twins(selected, filter(is_twin, records))]
 
 
 def _judged(reproduction: Experiment, chosen: Records) -> tuple[ClaimResult, ...]:
@@ -324,5 +328,5 @@ def _judged(reproduction: Experiment, chosen: Records) -> tuple[ClaimResult, ...
 
 def _of_task(settings: Mapping[str, Any]) -> str:
     """Equal for tasks that differ in nothing but the seed of their data."""
-    own = {key: value for key, value in settings.items() if key != "data_seed"}
-    return json.dumps(own, sort_keys=True)
+    compared = {key: value for key, value in settings.items() if key != "data_seed"}
+    return json.dumps(compared, sort_keys=True)

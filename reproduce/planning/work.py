@@ -32,10 +32,10 @@ class TimeLimit:
 @contextmanager
 def clock(hours: float | None) -> Iterator[TimeLimit]:
     """After so many hours what a Ctrl-C does: the engine ends its step and writes a checkpoint."""
-    found = TimeLimit()
+    limit = TimeLimit()
 
     def ring(signum: int, frame: Any) -> None:
-        found.over = True
+        limit.over = True
         if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
@@ -44,7 +44,7 @@ def clock(hours: float | None) -> Iterator[TimeLimit]:
     try:
         if hours is not None:
             signal.setitimer(signal.ITIMER_REAL, hours * 3600)
-        yield found
+        yield limit
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -85,12 +85,12 @@ def work(first: Survey, look: Callable[[], Survey], workers: int, hours: float |
 
 def _next(survey: Survey, tried: set[str], workers: int) -> Candidate | None:
     """The best of what was not tried yet, and a line that says so."""
-    left = [one for one in survey.candidates if one.key not in tried]
+    left = [candidate for candidate in survey.candidates if candidate.key not in tried]
     steps = in_order(survey, left)
     if not steps:
         return None
     step, at_once = steps[0], max(1, workers)
-    whole = duration(sum(one.cost.seconds for one in steps) / at_once)
+    whole = duration(sum(each.cost.seconds for each in steps) / at_once)
     print(
         f"{step.candidate.shown}: {step.runs} runs for {len(step.claims)} open claims, about "
         f"{duration(step.cost.seconds / at_once)}; all {len(steps)} that are left about {whole}",
@@ -117,10 +117,11 @@ def _conclude(first: Survey, last: Survey) -> None:
     changed = print_decided(first.verdicts, last.verdicts)
     if not changed:
         print("  none")
-    figures = {figure for figure, _ in changed}
-    names = {
-        name for figure in figures for run in last.reviews[figure].runs for name in run.identities
-    }
-    there = {(r.identity, r.seed) for r in last.shelf.committed}
-    new = [r for r in last.shelf.local if r.identity in names and (r.identity, r.seed) not in there]
+    names = set[str]()
+    for figure, _ in changed:
+        names.update(*(run.identities for run in last.reviews[figure].runs))
+    committed = {(r.identity, r.seed) for r in last.shelf.committed}
+    new = [
+        r for r in last.shelf.local if r.identity in names and (r.identity, r.seed) not in committed
+    ]
     print_how_to_commit(new, last.store)

@@ -81,8 +81,8 @@ def asked(rule: Rule) -> Rule:
 def follows(model: str) -> Rule:
     """It knows the words of training, and names the states of words four times as long. Who does
     not know the words of training has had too few steps, and says nothing of longer ones."""
-    known = within(NEAR.of(row(model)), low=KNOWS)
-    return asked(provided(known, within(FAR.of(row(model)), low=FOLLOWS)))
+    knows_words = within(NEAR.of(row(model)), low=KNOWS)
+    return asked(provided(knows_words, within(FAR.of(row(model)), low=FOLLOWS)))
 
 
 def guess(models: Sequence[str]) -> Rule:

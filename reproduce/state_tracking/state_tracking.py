@@ -135,9 +135,9 @@ def steps(record: RunRecord) -> int:
 def picture(records: Sequence[RunRecord]) -> Picture:
     """Accuracy by position, a panel for each group, and below it the words without a mistake."""
     groups = {record.config["tasks"]["group"] for record in records} or GROUPS
-    shown = [group for group in GROUPS if group in groups]
+    drawn_groups = [group for group in GROUPS if group in groups]
     rows = []
-    for part in filter(None, (shown[:3], shown[3:])):
+    for part in filter(None, (drawn_groups[:3], drawn_groups[3:])):
         rows.append(PanelRow([_by_position(records, group) for group in part]))
         rows.append(PanelRow([_whole_words(records, group) for group in part]))
     return Picture(TITLE, rows, width=12, legend="below")

@@ -164,8 +164,8 @@ def table(rows: Sequence[Runs], records: Records) -> str:
         cells = [tables.cell(summary(runs, f"accuracy/{times}x")) for times in of_words]
         for times in of_words:
             sample = whole_words(times).of(row).sample(records)
-            known = any(right_words(times, run) for run in runs)
+            counted = any(right_words(times, run) for run in runs)
             mean = mean_interval(sample.values, sample.kind, sample.items)
-            cells.append(tables.cell(mean) if known else "")
+            cells.append(tables.cell(mean) if counted else "")
         lines.append([row.label, *cells])
     return tables.markdown(heads, lines)

@@ -57,9 +57,9 @@ def quarter(name: str, counts: list[int], decay: float) -> Measured:
 
 def matters_when_full(name: str) -> Rule:
     """Decay changes nothing where there are few pairs, and raises recall where there are many."""
-    few = difference(quarter(name, FEW, DECAY), quarter(name, FEW, 0.0), -ALIKE, ALIKE)
-    many = above(quarter(name, MANY, DECAY), quarter(name, MANY, 0.0), GAIN)
-    return once(measured(of(MANY, DECAY), "decay", "laptop"), each([few, many]))
+    when_few = difference(quarter(name, FEW, DECAY), quarter(name, FEW, 0.0), -ALIKE, ALIKE)
+    when_many = above(quarter(name, MANY, DECAY), quarter(name, MANY, 0.0), GAIN)
+    return once(measured(of(MANY, DECAY), "decay", "laptop"), each([when_few, when_many]))
 
 
 CLAIMS = (

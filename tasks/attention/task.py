@@ -86,9 +86,9 @@ class AttentionOfStories(BabiStories):
             ValueError: the model has no attention that could be shown.
         """
         if split == "validation":
-            found = super().evaluate(model, split, device)
+            evaluation = super().evaluate(model, split, device)
             uniform = {self.headline.name: 1.0}  # not measured there, and nothing is chosen by it
-            return Evaluation({**found.metrics, **uniform}, found.per_sequence)
+            return Evaluation({**evaluation.metrics, **uniform}, evaluation.per_sequence)
         model_: Any = model
         if not hasattr(model, "attention_of_last"):
             raise ValueError(
@@ -133,9 +133,9 @@ class AttentionOfStories(BabiStories):
         squares: NDArray[np.float64] | float = 0.0
         for begin in range(0, len(starts), rows):
             window = cut(stream, starts[begin : begin + rows], length)[:, :-1]
-            found = model_.attention_of_last(torch.from_numpy(window).to(device)).double()
-            total = total + found.sum(dim=1).cpu().numpy()
-            squares = squares + found.square().sum(dim=1).cpu().numpy()
+            attention_rows = model_.attention_of_last(torch.from_numpy(window).to(device)).double()
+            total = total + attention_rows.sum(dim=1).cpu().numpy()
+            squares = squares + attention_rows.square().sum(dim=1).cpu().numpy()
         count = len(starts)
         # E[x²] − E[x]² over n − 1: the unbiased variance over windows, divided by n.
         mean = np.asarray(total) / count

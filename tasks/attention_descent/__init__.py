@@ -125,13 +125,13 @@ class AttentionDescent(Measurement):
             Diverged: every run is lost.
             Refused: the model has no such matrices, or nothing is told by the past.
         """
-        asked = Known.of(self.bigram.splits[split], device)
+        evaluated = Known.of(self.bigram.splits[split], device)
         # All learning rates see the same batches: curves differ by the step alone.
         batches = [
             Known.of(self.bigram.training_sequences(seed, step, self.batch), device)
             for step in range(self.steps)
         ]
-        if not all(one.known.any() for one in (asked, *batches)):
+        if not all(sequences.known.any() for sequences in (evaluated, *batches)):
             raise Refused(NOTHING_KNOWN)
         result, accuracies = Evaluation({}), []
         for done, (trained, lr) in enumerate(self.runs):
@@ -145,7 +145,9 @@ class AttentionDescent(Measurement):
                 offers=("output_2", "output_scores"),
                 choose=CHOOSE,
             )
-            accuracies += self._descend(result, f"{trained},lr={lr:g}", model, lr, batches, asked)
+            accuracies += self._descend(
+                result, f"{trained},lr={lr:g}", model, lr, batches, evaluated
+            )
         if not accuracies:
             raise Diverged("the loss of every run is not finite: lower tasks.lrs")
         result.metrics["accuracy"] = max(accuracies)
@@ -165,7 +167,7 @@ class AttentionDescent(Measurement):
         # W_O² alone is a convex problem, as in the paper's theory; all three are not.
         trained = [model.get_parameter(OUTPUT)] if alone else list(model.parameters())
         optimiser = torch.optim.SGD(trained, lr)
-        found: dict[str, list[float]] = {"loss": [], "margin": [], "memory_margin": []}
+        curves: dict[str, list[float]] = {"loss": [], "margin": [], "memory_margin": []}
         accuracy: list[float] = []
         for step in range(self.steps + 1):
             looked = _look(model, asked)
@@ -175,19 +177,19 @@ class AttentionDescent(Measurement):
                 accuracy = []
                 break
             accuracy = [looked.pop("accuracy")]
-            for what, value in looked.items():
-                found[what].append(value)
+            for quantity, value in looked.items():
+                curves[quantity].append(value)
             # Looked at before each step and once after the last one.
             if step < self.steps:
                 optimiser.zero_grad()
                 batches[step].loss(model(batches[step].inputs)).backward()
                 optimiser.step()
-        losses = found["loss"]
-        for what, values in found.items():
+        losses = curves["loss"]
+        for quantity, values in curves.items():
             if values:
                 x = [float(step) for step in range(len(values))]
-                result.curves[f"{what}/{name}"] = {"x": x, "y": values}
-                result.metrics[f"{what}/{name}"] = values[-1]
+                result.curves[f"{quantity}/{name}"] = {"x": x, "y": values}
+                result.metrics[f"{quantity}/{name}"] = values[-1]
         # The loss is always that of the same sequences, so a rise is the step's doing.
         rises = sum(after > before for before, after in pairwise(losses))
         result.metrics[f"increases/{name}"] = float(rises)
@@ -211,6 +213,6 @@ def _look(model: Any, asked: Known) -> dict[str, float]:
 
 def margins(scores: Tensor, right: Tensor) -> Tensor:
     """(items,) the right score minus the best wrong one, of scores (items, classes)."""
-    own = scores.gather(1, right[:, None])
+    right_scores = scores.gather(1, right[:, None])
     wrong = scores.scatter(1, right[:, None], -math.inf).amax(1)
-    return own[:, 0] - wrong
+    return right_scores[:, 0] - wrong

@@ -189,8 +189,8 @@ class BabiStories(Task):
         metrics = self._metrics(measured, stream)
         if split == "test":
             for name, (of, places) in self._estimates().items():
-                found = self.window_losses(model, of, places, device)
-                metrics[name] = float(found.mean())
+                estimate = self.window_losses(model, of, places, device)
+                metrics[name] = float(estimate.mean())
         per_window = measured.mean(axis=1).tolist()
         return Evaluation(metrics, {"loss": per_window}, arrays={"corpus": self.corpus_facts()})
 
@@ -237,8 +237,8 @@ class BabiStories(Task):
         parts = []
         for window in torch.from_numpy(windows).split(rows):
             window = window.to(device)
-            found = losses.token_losses(model, window[:, :-1], window[:, 1:])
-            parts.append(found.double().cpu().numpy())
+            window_losses = losses.token_losses(model, window[:, :-1], window[:, 1:])
+            parts.append(window_losses.double().cpu().numpy())
         return np.concatenate(parts)
 
     def unigram_counts(self) -> NDArray[np.float64]:

@@ -35,22 +35,22 @@ def measure(predictor: Predictor, sequences: Sequences, table: Table) -> Evaluat
     """
     occurrences, targets = sequences.occurrences(), sequences.targets
     loss, right, divergence = _by_position(predictor, sequences, table)
-    known, first, ordinary = occurrences >= 2, occurrences == 1, occurrences == 0
+    in_context, first, ordinary = occurrences >= 2, occurrences == 1, occurrences == 0
     # Where an output is its own trigger, repeating the input is right without looking back.
-    moved = known & (targets != sequences.inputs)
+    moved = in_context & (targets != sequences.inputs)
     metrics = {
-        "loss": _mean(loss, known),
-        "in_context_accuracy": _mean(right, known),
+        "loss": _mean(loss, in_context),
+        "in_context_accuracy": _mean(right, in_context),
         "accuracy_without_repeats": _mean(right, moved),
         "first_occurrence_accuracy": _mean(right, first),
         "global_loss": _mean(loss, ordinary),
         "global_divergence": _mean(divergence, ordinary),
     }
     # Intervals are over sequences, so each counts once, however often its triggers occur.
-    asked = known.any(1)
-    share = (right * known).sum(1)[asked] / known.sum(1)[asked]
+    scored_rows = in_context.any(1)
+    share = (right * in_context).sum(1)[scored_rows] / in_context.sum(1)[scored_rows]
     counts = range(1, min(MOST_OCCURRENCES, int(occurrences.max())) + 1)
-    places = np.flatnonzero(known.any(0))
+    places = np.flatnonzero(in_context.any(0))
     return Evaluation(
         metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
         per_sequence={"in_context_accuracy": share.tolist()},
@@ -61,7 +61,7 @@ def measure(predictor: Predictor, sequences: Sequences, table: Table) -> Evaluat
             },
             "in_context_accuracy_by_position": {
                 "x": (places + 1.0).tolist(),
-                "y": [_mean(right[:, place], known[:, place]) for place in places],
+                "y": [_mean(right[:, place], in_context[:, place]) for place in places],
             },
         },
     )
@@ -79,7 +79,7 @@ def _by_position(
     # Σ_j π_b log π_b of each row; the 1e-300 only spares the logarithm a zero that is not taken.
     entropy = -np.where(table.of_next > 0, table.of_next * np.log(table.of_next + 1e-300), 0).sum(1)
     of_next = torch.from_numpy(table.of_next).float()
-    found: list[tuple[np.ndarray, ...]] = []
+    batches: list[tuple[np.ndarray, ...]] = []
     size = max(1, POSITIONS_AT_ONCE // sequences.inputs.shape[1])
     for start in range(0, len(sequences.tokens), size):
         rows = sequences.rows(start, start + size)
@@ -92,8 +92,8 @@ def _by_position(
         cross = torch.where(weights > 0, weights * predicted, 0.0).sum(-1)
         # KL(π_b ‖ prediction) = −Σ π_b log p̂ − H(π_b).
         divergence = -cross.numpy() - entropy[rows.inputs]
-        found.append((losses.numpy().astype(np.float64), hits.numpy(), divergence))
-    loss, right, divergence = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        batches.append((losses.numpy().astype(np.float64), hits.numpy(), divergence))
+    loss, right, divergence = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return loss, right, divergence
 
 

@@ -150,5 +150,5 @@ class _Inverse:
 
     def __call__(self, rows: NDArray[np.int64], uniform: Floats) -> Integers:
         # Below 1 by more than a sum with a row number could lose.
-        found = np.searchsorted(self.joined, rows + np.minimum(uniform, 1 - 2**-32), side="right")
-        return found - rows * self.width
+        indices = np.searchsorted(self.joined, rows + np.minimum(uniform, 1 - 2**-32), side="right")
+        return indices - rows * self.width

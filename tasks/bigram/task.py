@@ -83,13 +83,13 @@ class Bigram(Task):
         test_size: int = 1024,
         data_seed: int = 0,
     ) -> None:
-        for name, choice, known in (
+        for name, choice, choices in (
             ("source", source, get_args(Source)),
             ("triggers", triggers, get_args(Triggers)),
             ("outputs", outputs, get_args(Outputs)),
         ):
-            if choice not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, got {choice!r}")
+            if choice not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {choice!r}")
         for name, value, least in (
             ("vocabulary", vocabulary, 2),
             ("number_of_triggers", number_of_triggers, 1),
@@ -165,7 +165,7 @@ class Bigram(Task):
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         """A guess, the table of bigrams without a look back, and whoever knows the triggers."""
-        known: dict[str, Predictor] = {
+        predictors: dict[str, Predictor] = {
             "uniform": self._uniform,
             "global bigram": self._global,
             "in-context bigram (oracle)": self._oracle,
@@ -174,7 +174,7 @@ class Bigram(Task):
             label: lambda split, predictor=predictor: measure(  # type: ignore[misc]
                 predictor, self.splits[split], self.sampler.table
             )
-            for label, predictor in known.items()
+            for label, predictor in predictors.items()
         }
 
     def _draw(self, size: int, *key: int) -> Sequences:
@@ -201,8 +201,8 @@ class Bigram(Task):
             self.sampler.table.of_next[sequences.inputs],
         )
         # From the second occurrence on the output is known; at the first it is a draw of its kind.
-        told = np.eye(self.sampler.table.vocabulary)[sequences.targets]
-        return torch.from_numpy(np.where((occurrences >= 2)[..., None], told, rows)).log()
+        one_hot = np.eye(self.sampler.table.vocabulary)[sequences.targets]
+        return torch.from_numpy(np.where((occurrences >= 2)[..., None], one_hot, rows)).log()
 
 
 def _of_model(model: nn.Module, device: torch.device | str) -> Predictor:

@@ -142,15 +142,15 @@ class BigramProbes(Measurement):
         )
         curves: dict[str, list[float]] = {}
         steps: list[int] = []
-        asked = self.bigram.splits[split]
-        if not (asked.occurrences() >= 2).any():
+        sequences = self.bigram.splits[split]
+        if not (sequences.occurrences() >= 2).any():
             raise Refused(NOTHING_KNOWN)
         if self.ablated and getattr(model, "feed_forward", None) is None:
             raise Refused(NOTHING_TO_ABLATE)
         for step in range(self.steps + 1):
             if step % self.probe_every == 0 or step == self.steps:
                 steps.append(step)
-                for name, value in self._probe(model, asked, device).items():
+                for name, value in self._probe(model, sequences, device).items():
                     curves.setdefault(name, []).append(value)
                 if self.in_turn:
                     # Before the first step: a memory that waits for its turn must not move in it.
@@ -160,7 +160,7 @@ class BigramProbes(Measurement):
                 report("SGD steps", step + 1, self.steps)
         metrics = {name: values[-1] for name, values in curves.items()}
         if self.ablated:
-            metrics |= self._ablation(model, asked, device)
+            metrics |= self._ablation(model, sequences, device)
         for name in ("accuracy", "output_recall", "token_recall", "early_position_recall"):
             # From the curve, not from single steps: probes are only taken every few of them.
             crossed = crossing(steps, curves[name])
@@ -200,7 +200,7 @@ class BigramProbes(Measurement):
         inputs = _tensor(sequences.inputs, device)
         logits, first, second = model.attend(inputs)
         targets, occurrences = sequences.targets, sequences.occurrences()
-        known = occurrences >= 2
+        in_context = occurrences >= 2
         losses = functional.cross_entropy(
             logits.mT, _tensor(targets, device), reduction="none"
         ).cpu()
@@ -216,19 +216,19 @@ class BigramProbes(Measurement):
         fixed = None
         if self.triggers == "fixed":
             fixed = _tensor(self.bigram.sampler.fixed, device)
-        found = {
-            "accuracy": float(right[known].mean()),
-            "loss": float(losses.numpy()[known].mean()),
+        metrics = {
+            "accuracy": float(right[in_context].mean()),
+            "loss": float(losses.numpy()[in_context].mean()),
             "output_recall": output_recall(model),
             "token_recall": token_recall(model, fixed),
             "position_recall": position_recall(model),
             "early_position_recall": position_recall(model, min(EARLY, self.length // 2)),
             "first_layer_on_previous": float(back[occurrences[:, :-1] > 0].mean()),
-            "second_layer_on_output": float((seen == targets)[known].mean()),
-            "second_layer_after_trigger": float(after_trigger[known].mean()),
+            "second_layer_on_output": float((seen == targets)[in_context].mean()),
+            "second_layer_after_trigger": float(after_trigger[in_context].mean()),
         }
         divergence = self._bigram_divergence(model)
-        return found if divergence is None else {**found, "bigram_divergence": divergence}
+        return metrics if divergence is None else {**metrics, "bigram_divergence": divergence}
 
     @torch.no_grad()
     def _ablation(
@@ -248,18 +248,18 @@ class BigramProbes(Measurement):
         disagree = followed.any(-1) & ~_of_tokens(followed, likeliest)
         ordinary = sequences.occurrences() == 0
         targets = _tensor(sequences.targets, device)
-        own = model.get_parameter("feed_forward")
-        found = {}
-        for name, matrix in (("", own), ("_without_w_f", torch.zeros_like(own))):
+        weights = model.get_parameter("feed_forward")
+        metrics = {}
+        for name, matrix in (("", weights), ("_without_w_f", torch.zeros_like(weights))):
             # The parameter is exchanged for this call alone; the model is not changed.
             logits = torch.func.functional_call(model, {"feed_forward": matrix}, (inputs,))
             losses = functional.cross_entropy(logits.mT, targets, reduction="none").cpu().numpy()
             answers = logits.argmax(-1).cpu().numpy()
-            found[f"ordinary_loss{name}"] = float(losses[ordinary].mean())
-            found[f"global_share{name}"] = float((answers == likeliest)[disagree].mean())
+            metrics[f"ordinary_loss{name}"] = float(losses[ordinary].mean())
+            metrics[f"global_share{name}"] = float((answers == likeliest)[disagree].mean())
             repeated = _of_tokens(followed, answers)
-            found[f"in_context_share{name}"] = float(repeated[disagree].mean())
-        return found
+            metrics[f"in_context_share{name}"] = float(repeated[disagree].mean())
+        return metrics
 
     def _bigram_divergence(self, model: Any) -> float | None:
         logits = model.bigram_logits() if hasattr(model, "bigram_logits") else None
@@ -268,10 +268,10 @@ class BigramProbes(Measurement):
         wanted = torch.from_numpy(self.bigram.sampler.table.of_next).float()
         # π log π with 0 log 0 = 0.
         each = torch.special.xlogy(wanted, wanted) - wanted * logits.log_softmax(-1).cpu()
-        kept = torch.ones(len(wanted), dtype=torch.bool)
+        counted = torch.ones(len(wanted), dtype=torch.bool)
         if self.triggers == "fixed":
-            kept[self.bigram.sampler.fixed] = False
-        return float(each.sum(1)[kept].mean())
+            counted[self.bigram.sampler.fixed] = False
+        return float(each.sum(1)[counted].mean())
 
 
 def crossing(steps: Sequence[int], values: Sequence[float], level: float = HALF) -> float | None:
@@ -291,13 +291,13 @@ def followers(inputs: np.ndarray, vocabulary: int) -> np.ndarray:
     (sequences, time): bool (sequences, time, vocabulary)."""
     rows = np.arange(len(inputs))
     seen = np.zeros((len(inputs), vocabulary, vocabulary), dtype=bool)
-    found = np.zeros((*inputs.shape, vocabulary), dtype=bool)
+    followed = np.zeros((*inputs.shape, vocabulary), dtype=bool)
     for place in range(1, inputs.shape[1]):
         # At ``place`` only pairs that end there or before count: the token after it is not known
         # yet.
         seen[rows, inputs[:, place - 1], inputs[:, place]] = True
-        found[:, place] = seen[rows, inputs[:, place]]
-    return found
+        followed[:, place] = seen[rows, inputs[:, place]]
+    return followed
 
 
 def _of_tokens(marks: np.ndarray, tokens: np.ndarray) -> np.ndarray:

@@ -159,8 +159,8 @@ class Capacity(Measurement):
                 report(f"{at}, try {count}", done, total)
 
             keys, values = (x.to(device) for x in self.draw(width, split, seed))
-            store = _Store(build, seed, keys, values, self.classes, threshold)
-            found = largest(
+            store = _PairStore(build, seed, keys, values, self.classes, threshold)
+            brackets = largest(
                 store.recall,
                 self.trials,
                 threshold,
@@ -168,7 +168,7 @@ class Capacity(Measurement):
                 most=self.most(width),
                 report=tried,
             )
-            self._collect(evaluation, width, threshold, found, store)
+            self._collect(evaluation, width, threshold, brackets, store)
         report("measured", total, total)
         evaluation.metrics["associations"] = evaluation.metrics[
             f"associations/{self.thresholds[0]:g}/{self.headline_width}"
@@ -181,7 +181,7 @@ class Capacity(Measurement):
         width: int,
         threshold: float,
         found: Sequence[Bracket],
-        store: _Store,
+        store: _PairStore,
     ) -> None:
         numbers = [bracket.low for bracket in found]
         mean = sum(numbers) / len(numbers)
@@ -211,7 +211,7 @@ class Capacity(Measurement):
             evaluation.metrics["state_bytes"] = float(state)
 
 
-class _Store:
+class _PairStore:
     """One memory for each trial, filled with the first N associations."""
 
     def __init__(

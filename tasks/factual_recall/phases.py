@@ -52,8 +52,8 @@ def learn(
     test = _drawn(facts, 1024, generator, device)
     for step in range(steps + 1):
         if step % CHECK_EVERY == 0 or step == steps:
-            found = (float(step), *_losses(model, facts, *test))
-            for name, value in zip(logged, found, strict=True):
+            row = (float(step), *_losses(model, facts, *test))
+            for name, value in zip(logged, row, strict=True):
                 logged[name].append(value)
             if step % (64 * CHECK_EVERY) == 0:
                 report(step)

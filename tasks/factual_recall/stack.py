@@ -60,10 +60,12 @@ def train(
         counts, labels = _drawn(facts, batch_size, generator, device)
         for name in trained:
             state[name].requires_grad_()
-        given = logits(state, counts)
+        outputs = logits(state, counts)
         targets = labels.expand(len(rows), -1)
         # The sum over models of each one's mean: gradients are those of training alone.
-        loss = F.cross_entropy(given.flatten(0, 1), targets.flatten(), reduction="sum") / batch_size
+        loss = (
+            F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="sum") / batch_size
+        )
         gradients = torch.autograd.grad(loss, [state[name] for name in trained])
         for name, gradient in zip(trained, gradients, strict=True):
             state[name] = _adam(state[name].detach(), gradient, moments[name], lr, step)

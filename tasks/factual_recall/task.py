@@ -312,14 +312,14 @@ class FactualRecall(Measurement):
                 # would find.
                 return [max(best)]
 
-            found = largest(recalled, 1, 0.99, start=start[ratio], most=most)[0].low
+            most_relations = largest(recalled, 1, 0.99, start=start[ratio], most=most)[0].low
             # Where nothing was recalled, the next width begins below the published least number.
-            start[ratio] = max(first // 2, found)
+            start[ratio] = max(first // 2, most_relations)
             # Q, K, V and O of each head, and both maps of the MLP; embeddings are not trained.
             parameters = 4 * HEADS * head_size * width + 2 * hidden * width
             # S R = R^(power + 1).
-            facts_recalled = found ** (self.subject_power + 1)
-            row = (width, *ratio, parameters, found, facts_recalled)
+            facts_recalled = most_relations ** (self.subject_power + 1)
+            row = (width, *ratio, parameters, most_relations, facts_recalled)
             for name, value in zip(points, row, strict=True):
                 points[name].append(float(value))
         report("measured", len(cells), len(cells))

@@ -164,12 +164,12 @@ class GradientMemory(Measurement):
             right = scores.argmax(-1) == classes
             self._accuracy(result, f"N={tokens},d={dimension}", right.float().mean(-1))
             if dimension == self.dimensions[-1]:
-                own = (joint > 0).expand_as(scores)
-                result.metrics[f"target/N={tokens}"] = scores[own].mean().item()
+                of_target = (joint > 0).expand_as(scores)
+                result.metrics[f"target/N={tokens}"] = scores[of_target].mean().item()
                 # One class has no other.
                 if tokens > 1:
-                    result.metrics[f"other/N={tokens}"] = scores[~own].mean().item()
-                    result.metrics[f"spread/N={tokens}"] = scores[~own].std().item()
+                    result.metrics[f"other/N={tokens}"] = scores[~of_target].mean().item()
+                    result.metrics[f"spread/N={tokens}"] = scores[~of_target].std().item()
 
     def _noisy(
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device

@@ -147,8 +147,8 @@ class InContextRegression(Task):
         return {label: partial(self._of_predictor, label=label) for label in labels}
 
     def _of_predictor(self, split: Split, label: str) -> Evaluation:
-        drawn, known = self.splits[split], self.known[split]
-        return measured(known[label], drawn, known, loss=_loss(known[label], drawn))
+        drawn, answers = self.splits[split], self.known[split]
+        return measured(answers[label], drawn, answers, loss=_loss(answers[label], drawn))
 
     def _draw(self, count: int, *key: int) -> Drawn:
         return self.functions.draw(count, self.data_seed, *key)

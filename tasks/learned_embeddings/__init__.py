@@ -114,7 +114,7 @@ class LearnedEmbeddings(Measurement):
             Diverged: scores of a trial are not finite.
             Refused: the model's embeddings are not trained.
         """
-        found: list[list[float]] = []
+        errors_by_classes: list[list[float]] = []
         for place, classes in enumerate(self.classes):
             report("trainings", place, len(self.classes))
             # A generator of its own for each trial and number of classes.
@@ -122,14 +122,18 @@ class LearnedEmbeddings(Measurement):
                 generator_of("start", split, seed, classes, trial) for trial in range(self.trials)
             ]
             model = self._model(build, classes, generators)
-            found.append(self._train(model, self._shares(split, seed, classes, self.steps), device))
-        means = [sum(errors) / len(errors) for errors in found]
+            errors_by_classes.append(
+                self._train(model, self._shares(split, seed, classes, self.steps), device)
+            )
+        means = [sum(errors) / len(errors) for errors in errors_by_classes]
         metrics = {
             f"error/M={classes}": mean for classes, mean in zip(self.classes, means, strict=True)
         }
         curve = {"x": [float(classes) for classes in self.classes], "y": means}
         return Evaluation(
-            {**metrics, "error": means[-1]}, curves={"error": curve}, arrays={"error": found}
+            {**metrics, "error": means[-1]},
+            curves={"error": curve},
+            arrays={"error": errors_by_classes},
         )
 
     def _model(

@@ -43,7 +43,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Rule:
+class SequenceSizes:
     """The sizes of a task, with the published ones as the baseline of the suite.
 
     Attributes:
@@ -59,10 +59,12 @@ class Rule:
     to_copy: int = 0
 
 
-Draw = Callable[[np.random.Generator, int, Rule, bool], Examples]
+Draw = Callable[[np.random.Generator, int, SequenceSizes, bool], Examples]
 
 
-def recall(generator: np.random.Generator, count: int, rule: Rule, training: bool) -> Examples:
+def recall(
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
+) -> Examples:
     """Pairs of a key and its value; a value is asked where its key was seen before.
 
     Keys are the first half of the tokens and values the second; noise, in pairs, has tokens of its
@@ -78,9 +80,9 @@ def recall(generator: np.random.Generator, count: int, rule: Rule, training: boo
     # At least one pair that is no noise, so that there is a key to ask for.
     noisy[np.arange(count), generator.integers(0, pairs, count)] = False
     is_key = (keys[:, :, None] == np.arange(keys_known)) & ~noisy[:, :, None]
-    shown = is_key.any(1)
+    present = is_key.any(1)
     # A random one of the keys that were shown.
-    last = np.where(shown, generator.random(shown.shape), -1.0).argmax(1)
+    last = np.where(present, generator.random(present.shape), -1.0).argmax(1)
     values = np.take_along_axis(value_of, keys, axis=1)
     filler = generator.integers(tokens, tokens + max(noise_tokens, 1), (count, pairs, 2))
     body = np.where(noisy[:, :, None], filler, np.stack([keys, values], axis=2))
@@ -88,13 +90,13 @@ def recall(generator: np.random.Generator, count: int, rule: Rule, training: boo
     whole = np.concatenate([body.reshape(count, -1), end], axis=1)
     seen_before = (is_key & (is_key.cumsum(1) > 1)).any(2)
     # Every token after a known key: its value is told by the context.
-    asked = np.zeros(whole.shape, dtype=bool)
-    asked[:, 1:-2:2], asked[:, -1] = seen_before, True
-    return _of_next_tokens(whole, asked)
+    is_target = np.zeros(whole.shape, dtype=bool)
+    is_target[:, 1:-2:2], is_target[:, -1] = seen_before, True
+    return _of_next_tokens(whole, is_target)
 
 
 def fuzzy_recall(
-    generator: np.random.Generator, count: int, rule: Rule, training: bool
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
 ) -> Examples:
     """Keys and values are motifs of one to three different tokens; in a test every key has three.
 
@@ -115,7 +117,7 @@ def fuzzy_recall(
     values = _motifs(generator, count, most, range(keys_known, padding))
     places = generator.random(count)
     whole = np.full((count, rule.length + 1), padding)
-    asked = np.zeros(whole.shape, dtype=bool)
+    is_target = np.zeros(whole.shape, dtype=bool)
     for row in range(count):
         pairs = [
             (tuple(key[:k]), tuple(value[:v]))
@@ -127,9 +129,9 @@ def fuzzy_recall(
                 strict=True,
             )
         ]
-        tokens, known = _with_probe(pairs, rule.length, places[row])
-        whole[row, -len(tokens) :], asked[row, -len(tokens) :] = tokens, known
-    return _of_next_tokens(whole, asked)
+        tokens, row_targets = _with_probe(pairs, rule.length, places[row])
+        whole[row, -len(tokens) :], is_target[row, -len(tokens) :] = tokens, row_targets
+    return _of_next_tokens(whole, is_target)
 
 
 def _with_probe(
@@ -141,32 +143,32 @@ def _with_probe(
     room = length - sum(map(len, probe)) - 2 * LONGEST_MOTIF
     # A pair has at most 6 tokens, so one begins between room − 6 and room: the probe is shown.
     at = place * max(room - 2 * LONGEST_MOTIF, 0)
-    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    value_of: dict[tuple[int, ...], tuple[int, ...]] = {}
     tokens: list[int] = []
-    asked: list[bool] = []
+    is_target: list[bool] = []
 
     def write(key: tuple[int, ...], value: tuple[int, ...]) -> None:
         # A key that comes again has the value of its first time.
-        known = key in found
-        value = found.setdefault(key, value)
+        seen = key in value_of
+        value = value_of.setdefault(key, value)
         tokens.extend((*key, *value))
-        asked.extend([False] * len(key) + [known] * len(value))
+        is_target.extend([False] * len(key) + [seen] * len(value))
 
     for key, value in others:
         if len(tokens) >= room:
             break
         # The probe must have been shown before it is asked: due once its place is reached.
-        due = len(tokens) >= at and probe[0] not in found
+        due = len(tokens) >= at and probe[0] not in value_of
         if due or key == probe[0]:
             write(*probe)
         else:
             write(key, value)
     write(*probe)
-    return tokens, asked
+    return tokens, is_target
 
 
 def selective_copying(
-    generator: np.random.Generator, count: int, rule: Rule, training: bool
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
 ) -> Examples:
     """Tokens among blanks, then the token V-1: they are asked in their order at the blanks after
     it. Blanks (V-2) never stand between the last of them and V-1."""
@@ -185,7 +187,9 @@ def selective_copying(
     return Examples(inputs, targets, targets)
 
 
-def compression(generator: np.random.Generator, count: int, rule: Rule, training: bool) -> Examples:
+def compression(
+    generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
+) -> Examples:
     """Random tokens and the token V-1, at which the whole input is asked: the target of place t is
     what the output of the last position says of place t."""
     inputs = generator.integers(0, rule.vocabulary - 1, (count, rule.length))
@@ -197,7 +201,9 @@ def memorisation(map_seed: np.random.SeedSequence) -> Draw:
     """Keys, each followed by the token V-1, at which its value is asked: the same one in all
     sequences, which no context tells."""
 
-    def draw(generator: np.random.Generator, count: int, rule: Rule, training: bool) -> Examples:
+    def draw(
+        generator: np.random.Generator, count: int, rule: SequenceSizes, training: bool
+    ) -> Examples:
         value_of = fixed_values(map_seed, rule.vocabulary)
         keys = generator.integers(0, len(value_of), (count, rule.length // 2))
         inputs = np.full((count, 2 * keys.shape[1]), rule.vocabulary - 1)

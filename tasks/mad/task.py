@@ -24,7 +24,7 @@ from tasks.mad.sequences import (
     NOISE_VOCABULARY,
     Draw,
     Examples,
-    Rule,
+    SequenceSizes,
     compression,
     fuzzy_recall,
     memorisation,
@@ -35,12 +35,12 @@ from tasks.mad.sequences import (
 # The baseline of the suite: what was published for each task, from which one setting is changed at
 # a time; and how many training sequences.
 PUBLISHED = {
-    "in_context_recall": (Rule(16, 128), 12_800),
-    "fuzzy_recall": (Rule(16, 128), 12_800),
-    "noisy_recall": (Rule(32, 128, noise=0.2), 12_800),
-    "selective_copying": (Rule(16, 256, to_copy=16), 12_800),
-    "compression": (Rule(16, 32), 12_800),
-    "memorisation": (Rule(256, 32), 256),
+    "in_context_recall": (SequenceSizes(16, 128), 12_800),
+    "fuzzy_recall": (SequenceSizes(16, 128), 12_800),
+    "noisy_recall": (SequenceSizes(32, 128, noise=0.2), 12_800),
+    "selective_copying": (SequenceSizes(16, 256, to_copy=16), 12_800),
+    "compression": (SequenceSizes(16, 32), 12_800),
+    "memorisation": (SequenceSizes(256, 32), 256),
 }
 TRAIN, VALIDATION, TEST, MAP, ORDER = range(5)
 BLOCK = 64  # sequences that are drawn at once: a larger set starts with the smaller one
@@ -100,11 +100,11 @@ class Mad(Task):
         data_seed: int = 0,
     ) -> None:
         if synthetic not in PUBLISHED:
-            known = ", ".join(PUBLISHED)
-            raise ValueError(f"synthetic must be one of {known}, got {synthetic!r}")
+            names = ", ".join(PUBLISHED)
+            raise ValueError(f"synthetic must be one of {names}, got {synthetic!r}")
         usual, examples = PUBLISHED[synthetic]
         self.synthetic = synthetic
-        self.rule = Rule(
+        self.rule = SequenceSizes(
             usual.vocabulary if vocabulary is None else vocabulary,
             usual.length if length is None else length,
             usual.noise if noise is None else noise,
@@ -179,8 +179,8 @@ class Mad(Task):
                 scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
             ).item()
             answers.append(scores.argmax(-1).numpy())
-        asked = int((examples.targets != IGNORED).sum())
-        return _measured(examples, np.concatenate(answers), loss / asked)
+        count = int((examples.targets != IGNORED).sum())
+        return _measured(examples, np.concatenate(answers), loss / count)
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         """A guess among the tokens that may be asked, and the right answers."""
@@ -262,19 +262,19 @@ class Mad(Task):
 
 def _parts(examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:
     size = max(1, POSITIONS_AT_ONCE // examples.inputs.shape[1])
-    both = (torch.from_numpy(x).split(size) for x in (examples.inputs, examples.targets))
-    yield from zip(*both, strict=True)
+    chunks = (torch.from_numpy(x).split(size) for x in (examples.inputs, examples.targets))
+    yield from zip(*chunks, strict=True)
 
 
 def _measured(examples: Examples, answers: np.ndarray, loss: float) -> Evaluation:
     """All metrics of answers int64 (sequences, length)."""
-    asked = examples.targets != IGNORED
-    right = (answers == examples.targets) & asked
-    places = np.flatnonzero(asked.any(0))
-    by_place = right.sum(0)[places] / asked.sum(0)[places]
+    is_target = examples.targets != IGNORED
+    right = (answers == examples.targets) & is_target
+    places = np.flatnonzero(is_target.any(0))
+    by_place = right.sum(0)[places] / is_target.sum(0)[places]
     return Evaluation(
-        metrics={"accuracy": float(right.sum() / asked.sum()), "loss": loss},
-        per_sequence={"accuracy": (right.sum(1) / asked.sum(1)).tolist()},
+        metrics={"accuracy": float(right.sum() / is_target.sum()), "loss": loss},
+        per_sequence={"accuracy": (right.sum(1) / is_target.sum(1)).tolist()},
         curves={
             "accuracy_by_position": {"x": places.astype(float).tolist(), "y": by_place.tolist()}
         },
@@ -288,7 +288,7 @@ def _hash(examples: Examples) -> str:
     return sha256.hexdigest()
 
 
-def _check_room(synthetic: str, rule: Rule) -> None:
+def _check_room(synthetic: str, rule: SequenceSizes) -> None:
     """Raises:
     ValueError: a rule that cannot be drawn.
     """

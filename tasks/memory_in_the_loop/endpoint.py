@@ -23,7 +23,7 @@ from tasks.interface import Report
 from tasks.memory_in_the_loop.questions import Answer, Question, instruction
 
 KEY_VARIABLE = "MEMORY_BENCH_ENDPOINT_KEY"
-INSTALL = "pip install 'memory-bench[recipe]'"
+INSTALL = "in the clone, python -m pip install -c constraints.txt -e '.[recipe]' adds it"
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between two tries
 LONGEST_ANSWER = 2000  # characters that are kept
 FAILURES = ("timed_out", "unreachable", "busy", "refused", "no_completion")
@@ -103,12 +103,14 @@ class Endpoint:
             EndpointStopped: too many failed in a row; what was answered is kept.
         """
         texts = [question.text(self._noun) for question in questions]
-        found = self._saved.read()
+        answer_by_text = self._saved.read()
         # In the order asked, each once: equal questions have one answer.
-        missing = [text for text in dict.fromkeys(texts) if text not in found]
-        asyncio.run(self._ask_all(missing, found, report))
-        unanswered = [text for text in missing if text not in found or found[text].failure]
-        if any(text not in found for text in texts) or len(unanswered) == len(set(texts)):
+        missing = [text for text in dict.fromkeys(texts) if text not in answer_by_text]
+        asyncio.run(self._ask_all(missing, answer_by_text, report))
+        unanswered = [
+            text for text in missing if text not in answer_by_text or answer_by_text[text].failure
+        ]
+        if any(text not in answer_by_text for text in texts) or len(unanswered) == len(set(texts)):
             # What is raised stands in the record, which says no address and no place.
             raise EndpointStopped(
                 f"the endpoint failed {self._failed_in_a_row} times in a row, last: "
@@ -116,9 +118,9 @@ class Endpoint:
                 "command goes on from there"
             )
         # An outage that was shorter than our patience leaves no hole.
-        passing = [text for text in unanswered if found[text].failure != "refused"]
-        asyncio.run(self._ask_all(passing, found, report))
-        return [found[text] for text in texts]
+        passing = [text for text in unanswered if answer_by_text[text].failure != "refused"]
+        asyncio.run(self._ask_all(passing, answer_by_text, report))
+        return [answer_by_text[text] for text in texts]
 
     async def _ask_all(self, texts: list[str], found: dict[str, Answer], report: Report) -> None:
         waiting: Iterator[str] = iter(texts)
@@ -171,23 +173,27 @@ class Endpoint:
                     )
                 return self._read(completion)
             except (TimeoutError, self._openai.APITimeoutError):
-                kind, detail, asked = "timed_out", f"no answer in {self._limits.timeout:g} s", None
+                kind, detail, retry_after = (
+                    "timed_out",
+                    f"no answer in {self._limits.timeout:g} s",
+                    None,
+                )
             except self._openai.APIStatusError as error:
                 later = error.status_code in AGAIN or error.status_code >= 500
                 kind = "busy" if later else "refused"
                 detail = f"status {error.status_code} ({error.message})"
                 if error.status_code in WITHOUT_RIGHTS:
                     detail = f"a key is read from the environment variable {KEY_VARIABLE}; {detail}"
-                asked = error.response.headers.get("retry-after")
+                retry_after = error.response.headers.get("retry-after")
             except self._openai.APIConnectionError as error:
-                kind, detail, asked = "unreachable", str(error.__cause__ or error), None
+                kind, detail, retry_after = "unreachable", str(error.__cause__ or error), None
             except Exception as error:  # whatever the client makes of nonsense
-                kind, asked = "no_completion", None
+                kind, retry_after = "no_completion", None
                 detail = f"no chat completion: {error or type(error).__name__}"
             # A refusal does not change by asking again; all else may.
             if kind == "refused" or not tries_left:
                 break
-            await asyncio.sleep(_seconds(asked, wait))
+            await asyncio.sleep(_seconds(retry_after, wait))
             wait = min(2 * wait, LONGEST_WAIT)
         return Answer("", self.model, kind), self._without_key(detail)
 
@@ -198,7 +204,7 @@ class Endpoint:
             text, finish = choice.message.content or "", str(choice.finish_reason)
         except (AttributeError, LookupError, TypeError):
             raise ValueError(_shown(completion)) from None
-        text, model = (self._hidden(str(told)) for told in (text, completion.model or self.model))
+        text, model = (self._hidden(str(part)) for part in (text, completion.model or self.model))
         return Answer(_clean(text), _clean(model)), finish
 
     def _hidden(self, text: str) -> str:
@@ -207,8 +213,8 @@ class Endpoint:
 
     def _without_key(self, text: str) -> str:
         # Some services repeat a key with stars in the middle.
-        shown = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(self._hidden(text).split()))
-        return _clean(shown[:160].rstrip("."))
+        masked = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(self._hidden(text).split()))
+        return _clean(masked[:160].rstrip("."))
 
 
 class SavedAnswers:
@@ -234,26 +240,26 @@ class SavedAnswers:
 
     def read(self) -> dict[str, Answer]:
         """Question -> answer; those that failed are to be asked again and are not among them."""
-        found = {}
+        answers = {}
         for line in self.path.read_bytes().splitlines():
             try:
-                told = json.loads(line)
+                entry = json.loads(line)
                 # Lines of failures have no "answer" and are skipped here: they are to be asked
                 # again.
-                found[told["question"]] = Answer(told["answer"], told["model"])
+                answers[entry["question"]] = Answer(entry["answer"], entry["model"])
             except (ValueError, KeyError, TypeError):
                 continue
-        return found
+        return answers
 
     def add(self, question: str, answer: Answer, detail: str) -> None:
         """One line, which is on the disk when this returns."""
-        told = {"question": question, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+        entry = {"question": question, "time": datetime.now(UTC).isoformat(timespec="seconds")}
         if answer.failure:
-            told |= {"failure": answer.failure, "detail": detail}
+            entry |= {"failure": answer.failure, "detail": detail}
         else:
-            told |= {"answer": answer.text, "model": answer.model, "finish": detail}
+            entry |= {"answer": answer.text, "model": answer.model, "finish": detail}
         # The first line break ends a line that was cut off; empty lines are no lines.
-        line = b"\n" + json.dumps(told).encode() + b"\n"
+        line = b"\n" + json.dumps(entry).encode() + b"\n"
         with self.path.open("ab", buffering=0) as file:
             file.write(line)
             # On the disk before the next question: a power cut loses one answer at most.

@@ -70,7 +70,7 @@ class LocalModel:
     def answers(self, questions: Sequence[Question], report: Report) -> list[Answer]:
         """Trains itself when it is asked for the first time."""
         self._report = report
-        found = [""] * len(questions)
+        words = [""] * len(questions)
         texts = [question.text(self._noun) for question in questions]
         rows = [self._encoded(text) for text in texts]
         with torch.no_grad():
@@ -79,8 +79,8 @@ class LocalModel:
                 places = [k for k, row in enumerate(rows) if len(row) == length]
                 logits, _ = self._trained.prefill(torch.tensor([rows[k] for k in places]))
                 for place, token in zip(places, logits.argmax(-1).tolist(), strict=True):
-                    found[place] = self._tokens[token]
-        return [Answer(text, self.model) for text in found]
+                    words[place] = self._tokens[token]
+        return [Answer(text, self.model) for text in words]
 
     def _encoded(self, text: str) -> list[int]:
         return [self._index[token] for token in TOKEN.findall(text)]
@@ -110,8 +110,8 @@ class LocalModel:
     def _loss(self, model: GPT2, random: np.random.Generator) -> Tensor:
         """Mean cross-entropy of the answers to new questions of all three kinds."""
         losses = []
-        for rows, shown in ((BARE, ""), (ROWS, "note"), (ROWS, "confidence")):
-            inputs, targets = self._lesson(random, rows, shown)
+        for rows, hint in ((BARE, ""), (ROWS, "note"), (ROWS, "confidence")):
+            inputs, targets = self._lesson(random, rows, hint)
             logits, _ = model.prefill(inputs)
             # Of the last position alone: the answer is one token.
             losses.append(functional.cross_entropy(logits, targets, reduction="sum"))

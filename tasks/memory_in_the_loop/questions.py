@@ -101,10 +101,10 @@ def read_answer(text: str, stem: Sequence[str], items: Collection[str]) -> Read:
     no item or several different ones cannot be read.
     """
     # Whatever is thought aloud, also where the end of the thought was cut off.
-    said = THOUGHT.sub(" ", text).lower().replace("’", "'")
-    if SAYS_UNKNOWN.search(said):
+    statement = THOUGHT.sub(" ", text).lower().replace("’", "'")
+    if SAYS_UNKNOWN.search(statement):
         return Read("unknown")
-    named = [word for word in WORD.findall(said) if word in items]
+    named = [word for word in WORD.findall(statement) if word in items]
     # A stem that is repeated in front is no answer.
     if len(named) > len(stem) and named[: len(stem)] == list(stem):
         named = named[len(stem) :]

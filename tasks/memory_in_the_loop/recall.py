@@ -59,14 +59,14 @@ class Sequences:
         return torch.stack([self._one(count, generator) for _ in range(trials)])
 
     def _one(self, count: int, generator: torch.Generator) -> Tensor:
-        found: dict[tuple[int, ...], list[int]] = {}
-        while len(found) < count:
+        row_by_stem: dict[tuple[int, ...], list[int]] = {}
+        while len(row_by_stem) < count:
             rows = torch.randint(len(self.names), (count, self.length), generator=generator)
             # A stem that occurs twice would have two right answers: the first sequence keeps it.
             for row in rows.tolist():
-                if len(found) < count:
-                    found.setdefault(tuple(row[:-1]), row)
-        return torch.tensor(list(found.values()))
+                if len(row_by_stem) < count:
+                    row_by_stem.setdefault(tuple(row[:-1]), row)
+        return torch.tensor(list(row_by_stem.values()))
 
     def write(self, memory: Memory, sequences: Tensor, device: torch.device | str) -> None:
         """Memorise sequences (trials, items, length)."""
@@ -102,5 +102,5 @@ def stated_confidence(known: Tensor, right: Tensor, confidence: Tensor) -> NDArr
     share = np.bincount(place.ravel(), right.numpy().ravel().astype(float)) / count
     chance = isotonic_regression(share, weights=count).x
     # Outside of the known confidences the outermost chance holds.
-    found = np.interp(confidence.numpy(), levels, chance)
-    return (np.rint(found * (100 / STEP)) * STEP).astype(np.int64)
+    chances = np.interp(confidence.numpy(), levels, chance)
+    return (np.rint(chances * (100 / STEP)) * STEP).astype(np.int64)

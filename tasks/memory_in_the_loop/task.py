@@ -101,12 +101,12 @@ class MemoryInTheLoop(Measurement):
         note_accuracy: float = 0.75,
         data_seed: int = 0,
     ) -> None:
-        for key, value, known in (
+        for key, value, choices in (
             ("answerer", answerer, ANSWERERS),
             ("material", material, tuple(NOUNS)),
         ):
-            if value not in known:
-                raise ValueError(f"{key}={value!r} is none of {', '.join(known)}")
+            if value not in choices:
+                raise ValueError(f"{key}={value!r} is none of {', '.join(choices)}")
         for key, number, least in (
             ("retries", retries, 0),
             ("patience", patience, 1),
@@ -184,25 +184,29 @@ class MemoryInTheLoop(Measurement):
         self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         """Memorise, ask under all conditions, and count; raises what the answerer raises."""
-        asked, others = self._drawn(split, seed)
+        sequences, others = self._drawn(split, seed)
         with torch.no_grad():
-            memory = self._written(build, seed, asked, device)
+            memory = self._written(build, seed, sequences, device)
             # All sequences are read, also those that were not written: their notes are the wrong
             # ones.
-            recalled = self.sequences.read(memory, asked, device)
+            recalled = self.sequences.read(memory, sequences, device)
             # Other sequences in a fresh memory of the same kind: the map from confidence to chance
             # must not have seen what is asked.
-            known = self.sequences.read(self._written(build, seed, others, device), others, device)
-        right = known.items == others[..., -1]
-        stated = stated_confidence(known.confidence, right, recalled.confidence)
-        loop = Loop(self.sequences.names, self.items, asked, recalled.items, torch.tensor(stated))
+            calibration = self.sequences.read(
+                self._written(build, seed, others, device), others, device
+            )
+        right = calibration.items == others[..., -1]
+        stated = stated_confidence(calibration.confidence, right, recalled.confidence)
+        loop = Loop(
+            self.sequences.names, self.items, sequences, recalled.items, torch.tensor(stated)
+        )
         questions = loop.questions()
         answers = self._asked.answers(questions, report)
-        found = loop.evaluated(questions, answers, self._asked.failures)
-        found.metrics["state_bytes"] = float(memory.size_in_bytes() / self.trials)
+        evaluation = loop.evaluated(questions, answers, self._asked.failures)
+        evaluation.metrics["state_bytes"] = float(memory.size_in_bytes() / self.trials)
         # Numbers that are kept, as float32.
-        found.metrics["parameters"] = float(round(memory.weights_in_bytes() / self.trials / 4))
-        return found
+        evaluation.metrics["parameters"] = float(round(memory.weights_in_bytes() / self.trials / 4))
+        return evaluation
 
     def _written(
         self, build: Build, seed: int, sequences: Tensor, device: torch.device | str
@@ -269,10 +273,10 @@ class Loop:
     ) -> Evaluation:
         """Metrics, the curve of use against confidence, and every answer."""
         metrics: dict[str, float] = {}
-        told: list[list[Any]] = []
+        answer_rows: list[list[Any]] = []
         # Names once in a list, and a place in it for each answer: records stay small.
         by = sorted({answer.model for answer in answers if not answer.failure})
-        shown: list[tuple[int, bool]] = []
+        stated_uses: list[tuple[int, bool]] = []
         place = iter(zip(questions, answers, strict=True))
         for condition, accuracy in CONDITIONS.items():
             rows = self._of(condition)
@@ -285,15 +289,17 @@ class Loop:
                 line = [condition, " ".join((*stem, last)), question.note, question.confidence]
                 if answer.failure:
                     # A call that failed is no answer: it counts for nothing but ``failed_calls``.
-                    told.append([*line, "", answer.failure, None])
+                    answer_rows.append([*line, "", answer.failure, None])
                     continue
                 read = read_answer(answer.text, stem, self._known)
-                told.append([*line, answer.text, read.item or read.kind, by.index(answer.model)])
+                answer_rows.append(
+                    [*line, answer.text, read.item or read.kind, by.index(answer.model)]
+                )
                 reads.append(read)
                 right.append(read.item == last)
                 used.append(question.note is not None and read.item == note)
                 if question.confidence is not None:
-                    shown.append((percent, used[-1]))
+                    stated_uses.append((percent, used[-1]))
             if not reads:
                 continue
             metrics[accuracy] = _share(right)
@@ -310,15 +316,15 @@ class Loop:
         failed = Counter(answer.failure for answer in answers if answer.failure)
         metrics["failed_calls"] = float(failed.total())
         metrics |= {f"failed_{kind}": float(failed[kind]) for kind in failures}
-        levels = [k for k in range(0, 101, STEP) if any(percent == k for percent, _ in shown)]
+        levels = [k for k in range(0, 101, STEP) if any(percent == k for percent, _ in stated_uses)]
         # Use against the confidence that was shown, over seen and unseen sequences together.
-        use = [_share([used for percent, used in shown if percent == k]) for k in levels]
+        use = [_share([used for percent, used in stated_uses if percent == k]) for k in levels]
         return Evaluation(
             metrics,
             curves={"used_by_confidence": {"x": [k / 100 for k in levels], "y": use}}
             if levels
             else {},
-            arrays={"answered_by": by, "answers": {"columns": list(COLUMNS), "rows": told}},
+            arrays={"answered_by": by, "answers": {"columns": list(COLUMNS), "rows": answer_rows}},
         )
 
 

@@ -72,10 +72,10 @@ def draw(
     written = np.take_along_axis(keys, order, axis=1)
     # The last and the first write of each key: (sequences, pairs, writes).
     # (sequences, pairs, writes): which writes are of which key.
-    mine = order[:, None, :] == np.arange(pairs)[:, None]
+    writes_of_key = order[:, None, :] == np.arange(pairs)[:, None]
     # argmax finds the first True; of the reversed row it is the last.
-    last = writes - 1 - mine[:, :, ::-1].argmax(-1)
-    first = mine.argmax(-1)
+    last = writes - 1 - writes_of_key[:, :, ::-1].argmax(-1)
+    first = writes_of_key.argmax(-1)
     shape = (count, length)
     inputs = (
         generator.integers(0, vocabulary, shape)

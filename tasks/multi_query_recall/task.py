@@ -82,8 +82,8 @@ class MultiQueryRecall(Task):
         protocol: Protocol = "as_set",
     ) -> None:
         if protocol not in get_args(Protocol):
-            known = ", ".join(get_args(Protocol))
-            raise ValueError(f"protocol must be one of {known}, got {protocol!r}")
+            names = ", ".join(get_args(Protocol))
+            raise ValueError(f"protocol must be one of {names}, got {protocol!r}")
         for name, value, least in (
             ("vocabulary", vocabulary, 4),
             ("length", length, 4),
@@ -156,23 +156,23 @@ class MultiQueryRecall(Task):
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
         """All metrics, each a mean over the numbers of pairs."""
-        found = {
+        results = {
             number: _answers(model, sequences, device)
             for number, sequences in self.splits[split].items()
         }
-        losses = {number: loss for number, (_, loss) in found.items()}
-        answers = {number: answer for number, (answer, _) in found.items()}
+        losses = {number: loss for number, (_, loss) in results.items()}
+        answers = {number: answer for number, (answer, _) in results.items()}
         return self._measured(answers, split, float(np.mean(list(losses.values()))))
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
         """Cross-entropy of the queries in nats, a mean over the numbers of pairs."""
         splits = self.splits["validation"].values()
-        return float(np.mean([_answers(model, one, device)[1] for one in splits]))
+        return float(np.mean([_answers(model, sequences, device)[1] for sequences in splits]))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         """Guesses among all values and among those of the sequence, and tables with the latest and,
         where keys are written again, the first value."""
-        known: dict[str, Callable[[Split], Evaluation]] = {
+        predictors: dict[str, Callable[[Split], Evaluation]] = {
             "uniform over values": partial(
                 self._expected, choices=lambda number: self.vocabulary - self.vocabulary // 2
             ),
@@ -183,8 +183,8 @@ class MultiQueryRecall(Task):
             "latest value (oracle)": partial(self._looked_up, latest=True),
         }
         if self.rewritten:
-            known["first value"] = partial(self._looked_up, latest=False)
-        return known
+            predictors["first value"] = partial(self._looked_up, latest=False)
+        return predictors
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.data_seed, *key])))
@@ -233,15 +233,18 @@ class MultiQueryRecall(Task):
     def _by_distance(
         self, right: dict[int, np.ndarray], sequences: dict[int, Recall]
     ) -> dict[str, list[float]]:
-        hits, asked = np.zeros(self.length), np.zeros(self.length)
-        for number, one in sequences.items():
+        hits, queries = np.zeros(self.length), np.zeros(self.length)
+        for number, recall in sequences.items():
             # Distances count from the end of the writes, which differs between numbers of pairs.
-            after = self.length - one.writes
-            hits[:after] += right[number][:, one.writes :].sum(0)
-            asked[:after] += one.asked[:, one.writes :].sum(0)
+            after = self.length - recall.writes
+            hits[:after] += right[number][:, recall.writes :].sum(0)
+            queries[:after] += recall.asked[:, recall.writes :].sum(0)
         # Only even distances occur.
-        kept = np.flatnonzero(asked)
-        return {"x": kept.astype(float).tolist(), "y": (hits[kept] / asked[kept]).tolist()}
+        distances = np.flatnonzero(queries)
+        return {
+            "x": distances.astype(float).tolist(),
+            "y": (hits[distances] / queries[distances]).tolist(),
+        }
 
     def _expected(self, split: Split, choices: Callable[[int], int]) -> Evaluation:
         """What a draw among ``choices`` is expected to give."""
@@ -282,8 +285,8 @@ def _answers(
 
 def _parts(sequences: Recall) -> Iterator[tuple[Tensor, Tensor]]:
     size = max(1, POSITIONS_AT_ONCE // sequences.inputs.shape[1])
-    both = (torch.from_numpy(part).split(size) for part in (sequences.inputs, sequences.targets))
-    yield from zip(*both, strict=True)
+    chunks = (torch.from_numpy(part).split(size) for part in (sequences.inputs, sequences.targets))
+    yield from zip(*chunks, strict=True)
 
 
 def _mean(parts: Sequence[np.ndarray]) -> float:

@@ -81,9 +81,9 @@ def draw(generator: np.random.Generator, count: int, length: int, book: Book) ->
     powers = book.letters ** np.arange(book.name_length)
     names = FIRST_LETTER + codes[:, :, None] // powers % book.letters
     numbers = FIRST_DIGIT + generator.integers(0, DIGITS, (count, entries, book.digits))
-    asked = _distinct(generator, count, entries, book.questions)
+    questioned = _distinct(generator, count, entries, book.questions)
     pages = np.concatenate([names, numbers], axis=2)
-    chosen = np.take_along_axis(pages, asked[:, :, None], axis=1)
+    chosen = np.take_along_axis(pages, questioned[:, :, None], axis=1)
     mark = np.full((count, book.questions, 1), QUESTION)
     answered = np.concatenate([mark, chosen], axis=2)
     unanswered = answered[:, :, : 1 + book.name_length]
@@ -99,7 +99,7 @@ def draw(generator: np.random.Generator, count: int, length: int, book: Book) ->
     places = ends[:, None] - book.digits + np.arange(book.digits) - 1
     targets = np.full((count, length), IGNORED)
     targets[:, places] = whole[:, places + 1]
-    return Lookups(whole[:, :-1], targets, asked, places)
+    return Lookups(whole[:, :-1], targets, questioned, places)
 
 
 def _distinct(generator: np.random.Generator, count: int, size: int, number: int) -> Integers:

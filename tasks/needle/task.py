@@ -80,8 +80,8 @@ class Needle(Task):
         protocol: Protocol = "as_set",
     ) -> None:
         if protocol not in get_args(Protocol):
-            known = ", ".join(get_args(Protocol))
-            raise ValueError(f"protocol must be one of {known}, got {protocol!r}")
+            names = ", ".join(get_args(Protocol))
+            raise ValueError(f"protocol must be one of {names}, got {protocol!r}")
         for name, value, least in (
             ("letters", letters, 1),
             ("name_length", name_length, 1),
@@ -143,16 +143,20 @@ class Needle(Task):
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
         """All metrics, each a mean over the lengths."""
-        found = {T: _answers(model, one, device) for T, one in self.splits[split].items()}
-        losses = [loss for _, loss in found.values()]
-        return self._measured({T: a for T, (a, _) in found.items()}, split, float(np.mean(losses)))
+        results = {T: _answers(model, lookups, device) for T, lookups in self.splits[split].items()}
+        losses = [loss for _, loss in results.values()]
+        return self._measured(
+            {T: a for T, (a, _) in results.items()}, split, float(np.mean(losses))
+        )
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         """Guesses of each digit and of a number of the book, and the right answers."""
 
         def oracle(split: Split) -> Evaluation:
             splits = self.splits[split].items()
-            return self._measured({T: one.targets[:, one.places] for T, one in splits}, split, 0.0)
+            return self._measured(
+                {T: lookups.targets[:, lookups.places] for T, lookups in splits}, split, 0.0
+            )
 
         return {
             # Of infinitely many numbers the right one is drawn with probability 0: digits alone are
@@ -173,28 +177,32 @@ class Needle(Task):
     def _measured(self, answers: Mapping[int, np.ndarray], split: Split, loss: float) -> Evaluation:
         """All metrics of answers int64 (sequences, questions, digits) for each length."""
         splits = self.splits[split]
-        digits = {T: answers[T] == one.targets[:, one.places] for T, one in splits.items()}
+        digits = {
+            T: answers[T] == lookups.targets[:, lookups.places] for T, lookups in splits.items()
+        }
         # A number is right only with all its digits.
         numbers = {T: right.all(2) for T, right in digits.items()}
         by_length = {T: float(right.mean()) for T, right in numbers.items()}
         # In tenths of the book: books of different length are averaged.
-        depths = [one.asked * DEPTHS // self.book.entries(T) for T, one in splits.items()]
+        depths = [lookups.asked * DEPTHS // self.book.entries(T) for T, lookups in splits.items()]
         depth, right = np.concatenate(depths).ravel(), np.concatenate([*numbers.values()]).ravel()
-        known = np.unique(depth)
+        tenths = np.unique(depth)
         return Evaluation(
             metrics={
                 "loss": loss,
-                "digit_accuracy": float(np.mean([one.mean() for one in digits.values()])),
+                "digit_accuracy": float(np.mean([rights.mean() for rights in digits.values()])),
                 **_by_length(by_length),
             },
             per_sequence={
-                "accuracy": [share for one in numbers.values() for share in one.mean(1).tolist()]
+                "accuracy": [
+                    share for rights in numbers.values() for share in rights.mean(1).tolist()
+                ]
             },
             curves={
                 "accuracy_by_length": _curve(by_length),
                 "accuracy_by_depth": {
-                    "x": ((known + 0.5) / DEPTHS).tolist(),
-                    "y": [float(right[depth == part].mean()) for part in known],
+                    "x": ((tenths + 0.5) / DEPTHS).tolist(),
+                    "y": [float(right[depth == part].mean()) for part in tenths],
                 },
             },
         )
@@ -202,10 +210,10 @@ class Needle(Task):
     def _guessed(self, choices: Callable[[int], float]) -> Evaluation:
         """What a draw of one among so many numbers of the book is expected to give; of infinitely
         many: a draw of every digit."""
-        found = {T: 1 / choices(T) for T in self.evaluated_lengths}  # the right entry is drawn
+        chances = {T: 1 / choices(T) for T in self.evaluated_lengths}  # the right entry is drawn
         # A wrong entry may still have the right number by chance, 10^−digits.
-        by_length = {T: p + (1 - p) * DIGITS**-self.book.digits for T, p in found.items()}
-        share = float(np.mean(list(found.values())))
+        by_length = {T: p + (1 - p) * DIGITS**-self.book.digits for T, p in chances.items()}
+        share = float(np.mean(list(chances.values())))
         metrics = {"digit_accuracy": share + (1 - share) / DIGITS, **_by_length(by_length)}
         return Evaluation(metrics, curves={"accuracy_by_length": _curve(by_length)})
 
@@ -231,14 +239,14 @@ def _answers(
             scores.flatten(0, 1), targets[:, lookups.places.ravel()].flatten(), reduction="sum"
         ).item()
         answers.append(scores.argmax(-1).numpy())
-    found = np.concatenate(answers)
-    return found.reshape(len(found), *lookups.places.shape), total / found.size
+    digits = np.concatenate(answers)
+    return digits.reshape(len(digits), *lookups.places.shape), total / digits.size
 
 
 def _parts(lookups: Lookups) -> Iterator[tuple[Tensor, Tensor]]:
     size = max(1, POSITIONS_AT_ONCE // lookups.inputs.shape[1])
-    both = (torch.from_numpy(part).split(size) for part in (lookups.inputs, lookups.targets))
-    yield from zip(*both, strict=True)
+    chunks = (torch.from_numpy(part).split(size) for part in (lookups.inputs, lookups.targets))
+    yield from zip(*chunks, strict=True)
 
 
 def _hash(parts: Sequence[Lookups]) -> str:

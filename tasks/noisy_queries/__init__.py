@@ -102,8 +102,10 @@ class NoisyQueries(Measurement):
             chosen = torch.as_tensor(trials, device=keys.device)
             memory = cast(Memory, build(self.width, self.width, seed=seed))
             # The pairs stand in the second axis from the last of all three.
-            own, stored, of_noise = (x[chosen][..., :count, :] for x in (keys, values, directions))
-            return _recall(memory, own, stored, of_noise, noise).tolist()
+            written_keys, stored, of_noise = (
+                x[chosen][..., :count, :] for x in (keys, values, directions)
+            )
+            return _recall(memory, written_keys, stored, of_noise, noise).tolist()
 
         def at(tried: int) -> None:
             report(f"pairs that are held, try {tried}", 0, 1)
@@ -122,11 +124,13 @@ class NoisyQueries(Measurement):
             evaluation.metrics["held"] = sum(evaluation.arrays["held"]) / self.trials
             for noise in self.noises:
                 same = recalled(range(self.trials), self.pairs, noise)
-                own = []
+                at_capacity = []
                 for trial, bracket in enumerate(held):
                     # A memory that holds no pair recalls none.
-                    own.append(recalled([trial], bracket.low, noise)[0] if bracket.low else 0.0)
-                for name, shares in (("pairs", same), ("held", own)):
+                    at_capacity.append(
+                        recalled([trial], bracket.low, noise)[0] if bracket.low else 0.0
+                    )
+                for name, shares in (("pairs", same), ("held", at_capacity)):
                     evaluation.arrays[f"recall/{name}/noise={noise:g}"] = shares
                     evaluation.metrics[f"recall/{name}/noise={noise:g}"] = sum(shares) / self.trials
         evaluation.metrics["recall"] = evaluation.metrics[f"recall/held/noise={self.noises[-1]:g}"]
@@ -160,6 +164,6 @@ def _recall(
         for part in torch.arange(count, device=keys.device).split(at_once):
             read = memory.read(queries[:, part]).values
             # An answer that is not finite recalls nothing, although argmax would name some value.
-            found = ((read @ values.mT).argmax(-1) == part) & read.isfinite().all(-1)
-            right += found.sum(-1)
+            recalled = ((read @ values.mT).argmax(-1) == part) & read.isfinite().all(-1)
+            right += recalled.sum(-1)
     return right / (count * directions.shape[1])

@@ -58,7 +58,7 @@ def measure(log_probabilities: Floats, sequences: Sequences) -> Evaluation:
     """
     places = input_positions(sequences)
     targets = sequences.tokens[places + 1].astype(np.int64)
-    asked = targets != SEPARATOR
+    in_string = targets != SEPARATOR
     truth = legal_distribution(sequences)
     rows = np.arange(len(places))
     guess = log_probabilities.argmax(axis=1)
@@ -81,20 +81,20 @@ def measure(log_probabilities: Floats, sequences: Sequences) -> Evaluation:
     last = starts + counts - 1
     return Evaluation(
         metrics={
-            "accuracy": float(valid[asked].mean()),
+            "accuracy": float(valid[in_string].mean()),
             "tvd": float(distance.mean()),
             "accuracy_last": float(valid[last].mean()),
             "tvd_last": float(distance[last].mean()),
-            "token_accuracy": float((guess == targets)[asked].mean()),
-            "loss": float(surprise[asked].mean()),
+            "token_accuracy": float((guess == targets)[in_string].mean()),
+            "loss": float(surprise[in_string].mean()),
         },
         per_sequence={
-            "accuracy": by_sequence(valid, asked).tolist(),
+            "accuracy": by_sequence(valid, in_string).tolist(),
             "tvd": by_sequence(distance, everywhere).tolist(),
-            "loss": by_sequence(surprise, asked).tolist(),
+            "loss": by_sequence(surprise, in_string).tolist(),
         },
         curves={
-            "accuracy": _curve(seen, valid, asked),
+            "accuracy": _curve(seen, valid, in_string),
             "tvd": _curve(seen, distance, everywhere),
         },
     )

@@ -87,12 +87,12 @@ class RegBench(Task):
         strings: Sequence[int] = (10, 19),
         string_length: Sequence[int] = (1, 49),
     ) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("variant", variant, get_args(Variant)),
             ("protocol", protocol, PROTOCOLS),
         ):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
         self.sizes = {"train": training_automata, "validation": validation_size, "test": test_size}
         if min(self.sizes.values()) < 1 or data_seed < 0:
             raise ValueError(
@@ -181,24 +181,24 @@ class RegBench(Task):
         """Mean cross-entropy over all targets of the validation split, in nats."""
         sequences = self.splits["validation"]
         total = torch.zeros((), dtype=torch.float64, device=device)
-        asked = 0
+        count = 0
         for rows in _evaluation_batches(sequences):
             batch = _padded(sequences, rows)
-            asked += int((batch.targets != IGNORED).sum())
+            count += int((batch.targets != IGNORED).sum())
             batch = batch.to(device)
             # Summed in float64 on the device: no copy for each batch.
             total += _summed(model(batch.inputs), batch.targets)
-        return total.item() / asked
+        return total.item() / count
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         """Guesses, in-context n-grams of order 1 to 4, and the automaton itself."""
-        known: dict[str, Callable[[Sequences], NDArray[np.float64]]] = {
+        by_label: dict[str, Callable[[Sequences], NDArray[np.float64]]] = {
             "uniform": predictors.uniform,
             "uniform over seen letters": predictors.uniform_over_seen,
             **{f"{n}-gram": partial(predictors.ngram, order=n) for n in (1, 2, 3, 4)},
             "oracle": predictors.oracle,
         }
-        return {label: partial(self._evaluate_predictor, each) for label, each in known.items()}
+        return {label: partial(self._evaluate_predictor, each) for label, each in by_label.items()}
 
     def _evaluate_predictor(
         self, predictor: Callable[[Sequences], NDArray[np.float64]], split: Split
@@ -260,11 +260,11 @@ def _similar(lengths: Sequence[int]) -> list[int]:
         best, size = min(options)
         cost.append(best)
         sizes.append(size)
-    found, end = [], len(lengths)
+    groups, end = [], len(lengths)
     while end:
-        found.append(sizes[end])
+        groups.append(sizes[end])
         end -= sizes[end]
-    return found[::-1]
+    return groups[::-1]
 
 
 def _padded(sequences: Sequences, rows: Integers) -> Batch:

@@ -23,7 +23,7 @@ from tasks.measurement import Build, Measurement, Refused
 from tasks.power_law import slope
 from tasks.refusals import check_whole_numbers
 from tasks.scaling_laws.draws import Draws, Lengths
-from tasks.scaling_laws.errors import Batch, trials_at_once
+from tasks.scaling_laws.errors import TrialBatch, trials_at_once
 from tasks.zipf import zipf
 
 POPULATION = "population"
@@ -112,9 +112,9 @@ class ScalingLaws(Measurement):
                     f"tasks.{name} is {list(window)}, expected the first and the last of a fit, "
                     "such as [32,1024]"
                 )
-        for name, given in (("inputs", inputs), ("outputs", outputs)):
-            if given not in ("gaussian", "unit"):
-                raise ValueError(f"{name}={given} is neither gaussian nor unit")
+        for name, lengths in (("inputs", inputs), ("outputs", outputs)):
+            if lengths not in ("gaussian", "unit"):
+                raise ValueError(f"{name}={lengths} is neither gaussian nor unit")
         if dtype not in ("float32", "float64"):
             raise ValueError(f"dtype={dtype} is neither float32 nor float64")
         self.tokens, self.classes, self.alpha = tokens, classes, alpha
@@ -216,8 +216,10 @@ class ScalingLaws(Measurement):
         together = [self.dimensions] if self.truncate else [[d] for d in self.dimensions]
         errors: dict[int, Tensor] = {}
         for group, dimensions in enumerate(together):
-            some = {d: weights[d] for d in dimensions}
-            errors |= Batch(draws, trials, group, some, self.inputs, self.outputs).errors()
+            group_weights = {d: weights[d] for d in dimensions}
+            errors |= TrialBatch(
+                draws, trials, group, group_weights, self.inputs, self.outputs
+            ).errors()
         return torch.stack([errors[d] for d in self.dimensions], dim=-1)
 
     def _evaluation(self, rows: Sequence[str], errors: Tensor) -> Evaluation:

@@ -45,8 +45,8 @@ class Draws:
         rows = [
             self._generator(_COUNTS, trial, n).multinomial(n, self.probabilities) for n in samples
         ]
-        found = np.stack(rows) if rows else np.empty((0, len(self.probabilities)))
-        return torch.from_numpy(found.astype(np.float64))
+        counts = np.stack(rows) if rows else np.empty((0, len(self.probabilities)))
+        return torch.from_numpy(counts.astype(np.float64))
 
     def class_vectors(self, trials: range, group: int, width: int) -> Tensor:
         """Normal numbers, float32 (len(trials), classes, width)."""

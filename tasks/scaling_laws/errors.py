@@ -17,7 +17,7 @@ from tasks.scaling_laws.draws import Draws, Lengths, scaled
 CHUNK = 2**24  # numbers held at once for a chunk of tokens, in each of a few tensors
 
 
-class Batch:
+class TrialBatch:
     """Some trials whose embeddings of every size are truncations of the same draw.
 
     Args:
@@ -37,9 +37,9 @@ class Batch:
         self.draws, self.trials, self.group = draws, trials, group
         self.weights, self.inputs, self.outputs = weights, inputs, outputs
         self.width = max(weights)
-        some = weights[self.width]
-        self.samples, self.tokens = some.shape[1:]
-        self.dtype, self.device = some.dtype, some.device
+        widest = weights[self.width]
+        self.samples, self.tokens = widest.shape[1:]
+        self.dtype, self.device = widest.dtype, widest.device
         self.at_once = tokens_at_once(len(trials), self.width, self.samples * draws.classes)
         self._drawn: tuple[slice, Tensor] | None = None
 

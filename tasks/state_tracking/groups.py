@@ -76,11 +76,13 @@ def cyclic(order: int) -> Group:
 
 def permutations(points: int, *, even: bool = False) -> Group:
     """All permutations of so many points, or the even ones."""
-    every = list(itertools.permutations(range(points)))
-    kept = [one for one in every if not (even and inversions(one) % 2)]
-    number = {one: place for place, one in enumerate(kept)}
-    table = [[number[tuple(a[i] for i in b)] for b in kept] for a in kept]
-    moved = [sum(place != one for place, one in enumerate(element)) for element in kept]
+    candidates = list(itertools.permutations(range(points)))
+    elements = [
+        permutation for permutation in candidates if not (even and inversions(permutation) % 2)
+    ]
+    number = {permutation: place for place, permutation in enumerate(elements)}
+    table = [[number[tuple(a[i] for i in b)] for b in elements] for a in elements]
+    moved = [sum(place != image for place, image in enumerate(element)) for element in elements]
     # Even permutations cannot be swaps: their smallest moves are cycles of three points.
     small = tuple(place for place, count in enumerate(moved) if count <= (3 if even else 2))
     return Group(np.array(table, dtype=np.int64), small)
@@ -88,7 +90,7 @@ def permutations(points: int, *, even: bool = False) -> Group:
 
 def inversions(permutation: Sequence[int]) -> int:
     """Pairs in the wrong order; odd for an odd permutation."""
-    return sum(one > other for one, other in itertools.combinations(permutation, 2))
+    return sum(earlier > later for earlier, later in itertools.combinations(permutation, 2))
 
 
 GROUPS = {

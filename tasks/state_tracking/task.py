@@ -92,11 +92,11 @@ class StateTracking(Task):
             raise ValueError(f"factors={list(factors)}: give 1 and larger ones, ascending")
         self.group = GROUPS[group]()
         # Only groups of permutations have letters that move few points.
-        known = {"all": tuple(range(self.group.order)), "small": self.group.small}
-        if not known.get(letters):
-            usable = " or ".join(name for name, elements in known.items() if elements)
+        letter_sets = {"all": tuple(range(self.group.order)), "small": self.group.small}
+        if not letter_sets.get(letters):
+            usable = " or ".join(name for name, elements in letter_sets.items() if elements)
             raise ValueError(f"letters={letters!r} of {group}: give {usable}")
-        self.letters = np.array(known[letters], dtype=np.int64)
+        self.letters = np.array(letter_sets[letters], dtype=np.int64)
         self.length, self.factors, self.data_seed = length, list(factors), data_seed
         self.sizes = {"validation": validation_size, "test": test_size}
 
@@ -121,10 +121,10 @@ class StateTracking(Task):
         """ "train" is what seed 0 draws first."""
         # Training never ends: its first steps stand for it.
         drawn = [self._draw(16, self.length, TRAIN, 0, step) for step in range(4)]
-        parts = {"train": drawn, **{name: [both] for name, both in self.splits.items()}}
+        parts = {"train": drawn, **{name: [pair] for name, pair in self.splits.items()}}
         hashes = {}
         for name, pairs in parts.items():
-            content = (one.astype("<i8").tobytes() for one in itertools.chain(*pairs))
+            content = (part.astype("<i8").tobytes() for part in itertools.chain(*pairs))
             hashes[name] = hashlib.sha256(b"".join(content)).hexdigest()
         return hashes
 
@@ -173,10 +173,10 @@ class StateTracking(Task):
         answers, losses = [], []
         # As many sequences in a pass as keep the number of positions, and so the memory, the same.
         size = max(1, POSITIONS_AT_ONCE // words.shape[1])
-        both = (
+        chunks = (
             torch.from_numpy(np.ascontiguousarray(part)).split(size) for part in (words, states)
         )
-        for inputs, targets in zip(*both, strict=True):
+        for inputs, targets in zip(*chunks, strict=True):
             scores = model(inputs.to(device)).float().cpu()
             answers.append(scores.argmax(-1).numpy())
             # PyTorch wants classes on the second axis: (batch, classes, time).

@@ -24,7 +24,7 @@ _QUOTES = ('"', "“", "”")
 
 
 @dataclass(frozen=True)
-class Prompt:
+class StoryPrompt:
     """The beginning of a story.
 
     Attributes:
@@ -49,11 +49,11 @@ class Prompt:
         return self._pattern.search(plain) is not None
 
 
-def read_prompts(path: Path = PROMPTS) -> list[Prompt]:
+def read_prompts(path: Path = PROMPTS) -> list[StoryPrompt]:
     """The prompts of a file that has, for each group, a list of ``prompt`` and ``sensible``."""
     groups = yaml.safe_load(path.read_bytes())
     return [
-        Prompt(entry["prompt"], group, tuple(entry["sensible"]))
+        StoryPrompt(entry["prompt"], group, tuple(entry["sensible"]))
         for group in GROUPS
         for entry in groups[group]
     ]
@@ -69,22 +69,22 @@ def first_sentence(text: str) -> str:
     """
     text = text.strip()
     ends = _end(text, 0)
-    said, follows = text[:ends], text[ends:].lstrip()
-    if follows.startswith(_QUOTES) and not any(mark in said for mark in _QUOTES):
+    sentence, follows = text[:ends], text[ends:].lstrip()
+    if follows.startswith(_QUOTES) and not any(mark in sentence for mark in _QUOTES):
         ends = _end(text, len(text) - len(follows))
     return text[:ends].rstrip()
 
 
 def _end(text: str, start: int) -> int:
     word = _WORD.search(text, start)  # a mark before it completes the prompt's own sentence
-    found = _END.search(text, word.start() if word else start)
-    return found.end() if found else len(text)
+    match = _END.search(text, word.start() if word else start)
+    return match.end() if match else len(text)
 
 
-def shares(passed: Sequence[float], prompts: Sequence[Prompt]) -> dict[str, float]:
+def shares(passed: Sequence[float], prompts: Sequence[StoryPrompt]) -> dict[str, float]:
     """``sensible``, the mean over all prompts, and ``sensible_GROUP`` of each group."""
-    found = {"sensible": sum(passed) / len(passed)}
+    metrics = {"sensible": sum(passed) / len(passed)}
     for group in GROUPS:
         of = [p for p, prompt in zip(passed, prompts, strict=True) if prompt.group == group]
-        found[f"sensible_{group}"] = sum(of) / len(of)
-    return found
+        metrics[f"sensible_{group}"] = sum(of) / len(of)
+    return metrics

@@ -19,7 +19,7 @@ from torch import nn
 from models.generation import beam_search
 from tasks.babistories import BabiStories
 from tasks.interface import Evaluation, Metric, Split
-from tasks.story_prompts.judge import Prompt, first_sentence, read_prompts, shares
+from tasks.story_prompts.judge import StoryPrompt, first_sentence, read_prompts, shares
 from tasks.text.windows import evenly
 
 STORIES = 1000  # of the validation file, at most, in the predictor "another story"
@@ -58,7 +58,7 @@ class StoryPrompts(BabiStories):
         self.new_tokens = new_tokens
 
     @cached_property
-    def prompts(self) -> list[Prompt]:
+    def prompts(self) -> list[StoryPrompt]:
         """In the order of the paper's tables."""
         return read_prompts()
 
@@ -77,11 +77,13 @@ class StoryPrompts(BabiStories):
             ValueError: a prompt has no place in a training window.
         """
         if split == "validation":
-            found = super().evaluate(model, split, device)
+            evaluation = super().evaluate(model, split, device)
             # Nothing is chosen by the prompts, so that they are not continued here.
-            return Evaluation({**found.metrics, self.headline.name: 0.0}, found.per_sequence)
+            return Evaluation(
+                {**evaluation.metrics, self.headline.name: 0.0}, evaluation.per_sequence
+            )
         continuations = [self._continue(model, prompt) for prompt in self.prompts]
-        passed = [float(found["sensible"]) for found in continuations]
+        passed = [float(continuation["sensible"]) for continuation in continuations]
         metrics = {"loss": self.validation_loss(model, device), **shares(passed, self.prompts)}
         arrays = {"corpus": self.corpus_facts(), "continuations": continuations}
         return Evaluation(metrics, {"sensible": passed}, arrays=arrays)
@@ -90,7 +92,7 @@ class StoryPrompts(BabiStories):
         """The words of the prompt again, and second sentences of other stories."""
         return {"repeats the prompt": self._repeats, "another story": self._another_story}
 
-    def _continue(self, model: nn.Module, prompt: Prompt) -> dict[str, Any]:
+    def _continue(self, model: nn.Module, prompt: StoryPrompt) -> dict[str, Any]:
         ids = self.tokenizer.encode(prompt.text)
         room = self.length + 1 - len(ids)  # the last token is not read again
         if room < 1:
@@ -137,7 +139,7 @@ class StoryPrompts(BabiStories):
         return self._without_model(split, lambda p: [float(p.is_sensible(s)) for s in sentences])
 
     def _without_model(
-        self, split: Split, judge: Callable[[Prompt], Sequence[float]]
+        self, split: Split, judge: Callable[[StoryPrompt], Sequence[float]]
     ) -> Evaluation:
         if split == "validation":
             return Evaluation({self.headline.name: 0.0})

@@ -55,16 +55,16 @@ class Battery:
         end; the numbers that are kept for it, and the bits that each of them holds: N log2
         (candidates), those recalled; the bytes of the state, and by how many it grows."""
         filled = self._filled(self.fresh(), self._pairs(max(counts)), counts)
-        recalls, kept, state = filled.recalls, filled.kept, filled.state
+        recalls, numbers, state = filled.recalls, filled.kept, filled.state
         for count, recall in zip(counts, recalls, strict=True):
             self._metric(f"recall_{count}", recall)
         x = [float(count) for count in counts]
         self.found.curves["recall_by_count"] = {"x": x, "y": recalls}
-        self.found.curves["numbers_by_count"] = {"x": x, "y": kept}
+        self.found.curves["numbers_by_count"] = {"x": x, "y": numbers}
         self.found.curves["bytes_by_count"] = {"x": x, "y": state}
         self._metric("recall_oldest_quarter_most", filled.quarters[0])
         self._metric("recall_newest_quarter_most", filled.quarters[-1])
-        self._metric("parameters", kept[-1])
+        self._metric("parameters", numbers[-1])
         self._metric("state_bytes", state[-1])
         # Between the first and the last count: what a state starts with is no part of an item's
         # bytes.
@@ -76,7 +76,9 @@ class Battery:
             if number is not None:
                 self._metric(f"items_at_{threshold:g}", number)
         bits = [
-            n * np.log2(c) / size for n, c, size in zip(recalled, counts, kept, strict=True) if size
+            n * np.log2(c) / size
+            for n, c, size in zip(recalled, counts, numbers, strict=True)
+            if size
         ]
         self._metric("bits_per_parameter", max(bits, default=math.nan))
 
@@ -154,16 +156,16 @@ class Battery:
     def overwriting(self, count: int) -> None:
         """Half of the keys get another value: is it found, is the old one, are the others kept?"""
         half = count // 2
-        both = self._pairs(count + half)  # one draw, so that equal values have equal labels
-        pairs, new = both.part(0, count), both.part(count, count + half)
+        drawn = self._pairs(count + half)  # one draw, so that equal values have equal labels
+        pairs, new = drawn.part(0, count), drawn.part(count, count + half)
         memory = self._written(pairs)
         memory.write(pairs.keys[:, :half], new.values)
-        answers = self._answers(memory, pairs.keys, both.values, both.labels)
+        answers = self._answers(memory, pairs.keys, drawn.values, drawn.labels)
         old = pairs.labels[:, :half]
         self._metric("overwrite_new", (answers[:, :half] == new.labels).float().mean())
         self._metric("overwrite_stale", (answers[:, :half] == old).float().mean())
-        kept = (answers[:, half:] == pairs.labels[:, half:]).float().mean()
-        self._metric("overwrite_untouched", kept)
+        untouched = (answers[:, half:] == pairs.labels[:, half:]).float().mean()
+        self._metric("overwrite_untouched", untouched)
 
     def tracking(self, keys: int, updates: int) -> None:
         """A stream in which keys get new values again and again: is the latest value found?
@@ -171,22 +173,22 @@ class Battery:
         Once the keys are written as they are, and once each with the time of its writing, as the
         direction of key and time together: is the latest value then found, and any earlier one?
         """
-        both = self._pairs(keys + updates)
-        pairs, news = both.part(0, keys), both.part(keys, keys + updates)
-        whose = torch.randint(0, keys, (self.trials, updates), generator=self.generator)
+        drawn = self._pairs(keys + updates)
+        pairs, news = drawn.part(0, keys), drawn.part(keys, keys + updates)
+        key_of_update = torch.randint(0, keys, (self.trials, updates), generator=self.generator)
         stamps = unit(
             torch.randn(self.trials, updates, self.material.size, generator=self.generator)
         )
-        whose, stamps = whose.to(self.device), stamps.to(self.device)
+        key_of_update, stamps = key_of_update.to(self.device), stamps.to(self.device)
         times = torch.arange(updates, device=self.device)
-        written = whose[:, None] == torch.arange(keys, device=self.device)[:, None]
+        written = key_of_update[:, None] == torch.arange(keys, device=self.device)[:, None]
         # The last time at which each key was written; −1 for keys that never were.
         latest = torch.where(written, times, -1).amax(-1)  # (trials, keys)
         last = latest.clamp(min=0)
         labels = torch.take_along_dim(news.labels, last, 1)
 
         memory = self.fresh()
-        stream = torch.take_along_dim(pairs.keys, whose[..., None], 1)
+        stream = torch.take_along_dim(pairs.keys, key_of_update[..., None], 1)
         memory.write(stream, news.values)
         answers = self._answers(memory, pairs.keys, news.values, news.labels)
         self._metric("tracking_latest", (answers == labels)[latest >= 0].float().mean())
@@ -299,9 +301,9 @@ class Battery:
                 written += 1
                 continue
             which = int(torch.randint(0, written, (), generator=self.generator))
-            known, query = pairs.part(0, written), pairs.keys[:, which : which + 1]
-            answer = self._answers(memory, query, known.values, known.labels)[:, 0]
-            right.append((answer == known.labels[:, which]).float().mean().item())
+            written_pairs, query = pairs.part(0, written), pairs.keys[:, which : which + 1]
+            answer = self._answers(memory, query, written_pairs.values, written_pairs.labels)[:, 0]
+            right.append((answer == written_pairs.labels[:, which]).float().mean().item())
         self._metric("stream_recall", np.mean(right))
 
     def cost(self) -> None:
@@ -336,8 +338,8 @@ class Battery:
             part = pairs.part(written, count)
             memory.write(part.keys, part.values)
             written = count
-            known = pairs.part(0, count)
-            right = self._recall(memory, known.keys, known)
+            so_far = pairs.part(0, count)
+            right = self._recall(memory, so_far.keys, so_far)
             filled.recalls.append(right.mean().item())
             filled.quarters = scores.by_age(right, QUARTERS)
             filled.kept.append(scores.kept_numbers(memory, self.trials))
@@ -362,10 +364,10 @@ class Battery:
 
     def _with_replay(self, pairs: Pairs, i: int, count: int, share: float) -> tuple[Tensor, Tensor]:
         new = pairs.part(i * count, (i + 1) * count)
-        again = round(share * i * count)
-        if not again:
+        replayed = round(share * i * count)
+        if not replayed:
             return new.keys, new.values
-        chosen = torch.randperm(i * count, generator=self.generator)[:again].to(self.device)
+        chosen = torch.randperm(i * count, generator=self.generator)[:replayed].to(self.device)
         keys = torch.cat((pairs.keys[:, chosen], new.keys), 1)
         return keys, torch.cat((pairs.values[:, chosen], new.values), 1)
 
@@ -378,10 +380,10 @@ class Battery:
 
     def _confidence(self, memory: Memory, keys: Tensor) -> Numbers:
         """How sure the memory is, (trials, queries)."""
-        found: Numbers = memory.read(keys).confidence.double().cpu().numpy()
-        if not np.isfinite(found).all():
+        confidence: Numbers = memory.read(keys).confidence.double().cpu().numpy()
+        if not np.isfinite(confidence).all():
             raise Diverged("the memory has a confidence that is not finite")
-        return found
+        return confidence
 
     def _answers(self, memory: Memory, keys: Tensor, values: Tensor, labels: Tensor) -> Tensor:
         """The labels of the nearest candidates, (trials, queries)."""

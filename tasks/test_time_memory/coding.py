@@ -81,9 +81,9 @@ class Coding:
         if self.scalars:
             # A float of 10³⁰ has no int64: far out is wrong either way.
             limit = 2.0**31  # far beyond any number, and within int64
-            found = answers[..., 0].nan_to_num().clamp(-limit, limit).round().long()
+            nearest = answers[..., 0].nan_to_num().clamp(-limit, limit).round().long()
         else:
             scores = unit(answers) @ self.space.embeddings[-1].to(answers).T
             # The nearest of what was written, not of all 1,000 numbers.
-            found = scores.masked_fill(~stored[:, None], -torch.inf).argmax(-1)
-        return torch.where(finite, found, NONSENSE)
+            nearest = scores.masked_fill(~stored[:, None], -torch.inf).argmax(-1)
+        return torch.where(finite, nearest, NONSENSE)

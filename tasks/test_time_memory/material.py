@@ -159,9 +159,9 @@ class Sentences(Material):
         halves = self._sentences(trials * items, first)
         keys = self._projected(0, [" ".join(stem) for stem, _ in halves])
         values = self._projected(1, [rest for _, rest in halves])
-        known: dict[str, int] = {}
+        label_of: dict[str, int] = {}
         # Equal continuations get one label: either is a right answer.
-        labels = torch.tensor([known.setdefault(rest, len(known)) for _, rest in halves])
+        labels = torch.tensor([label_of.setdefault(rest, len(label_of)) for _, rest in halves])
         stems = [stem for stem, _ in halves]
         prompts = [stems[k : k + items] for k in range(0, len(stems), items)]
         shape = (trials, items, self.size)
@@ -177,21 +177,21 @@ class Sentences(Material):
         """Different stems with their continuations, from stories ``first``, ``first`` + 1, …"""
         from tasks.text.grammar.stories import story
 
-        found: dict[str, tuple[list[str], str]] = {}
+        halves_by_stem: dict[str, tuple[list[str], str]] = {}
         index = first
-        while len(found) < count:
+        while len(halves_by_stem) < count:
             for sentence in story(self.data_seed, index).replace("!", ".").split(". "):
                 words = sentence.split()
                 stem, rest = words[: len(words) // 2], words[len(words) // 2 :]
-                if len(stem) >= 3 and len(found) < count:
-                    found.setdefault(" ".join(stem), (stem, " ".join(rest)))
+                if len(stem) >= 3 and len(halves_by_stem) < count:
+                    halves_by_stem.setdefault(" ".join(stem), (stem, " ".join(rest)))
             index += 1
-        return list(found.values())
+        return list(halves_by_stem.values())
 
     def _thinned(self, words: list[str], share: float, generator: torch.Generator) -> str:
-        kept = torch.rand(len(words), generator=generator) >= share
+        keep = torch.rand(len(words), generator=generator) >= share
         # never without a word
-        return " ".join(w for w, k in zip(words, kept.tolist(), strict=True) if k) or words[0]
+        return " ".join(w for w, k in zip(words, keep.tolist(), strict=True) if k) or words[0]
 
     def _features(self, texts: list[str]) -> Tensor:
         places: list[int] = []

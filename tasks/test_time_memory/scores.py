@@ -72,8 +72,8 @@ def risk_coverage(confidence: Numbers, right: Numbers) -> tuple[float, float]:
     shares = np.diff(np.append(start, len(ordered)))
     even = np.repeat(np.add.reduceat(ordered, start) / shares, shares)
     accuracy = np.cumsum(even) / np.arange(1, len(even) + 1)
-    kept = max(1, round(0.9 * len(even)))
-    return float(np.mean(1 - accuracy)), float(accuracy[kept - 1])
+    covered = max(1, round(0.9 * len(even)))
+    return float(np.mean(1 - accuracy)), float(accuracy[covered - 1])
 
 
 def crossing(counts: Numbers, recall: Numbers, threshold: float) -> float | None:

@@ -117,14 +117,14 @@ class TestTimeMemory(Measurement):
 
     def data_hashes(self) -> dict[str, str]:
         """Of the keys of seed 0, rounded."""
-        found: dict[str, str] = {}
+        hashes: dict[str, str] = {}
         splits: tuple[Split, ...] = ("validation", "test")
         for split in splits:
             pairs = self.material.pairs(self.trials, self.items, self._generator(split, 0))
             # Sums of floats may differ in the last digit between machines.
             content = (pairs.keys * 1e4).round().to(torch.int32).numpy().tobytes()
-            found[split] = hashlib.sha256(content).hexdigest()
-        return found
+            hashes[split] = hashlib.sha256(content).hexdigest()
+        return hashes
 
     def _generator(self, split: Split, seed: int) -> torch.Generator:
         return torch.Generator().manual_seed(2 * seed + (split == "test"))

@@ -164,10 +164,10 @@ def _corpus(
     _check(name, readers, path, size)
     module, _, function = readers[name].partition(":")
     read = getattr(import_module(f"{SOURCES}.{module}"), function)
-    given: tuple[Any, ...] = () if path is None else (Path(path),)
+    arguments: tuple[Any, ...] = () if path is None else (Path(path),)
     if name in SIZED:
-        given = (size, seed) if name == "grammar" else (size,)
-    corpus: Corpus = read(*given)
+        arguments = (size, seed) if name == "grammar" else (size,)
+    corpus: Corpus = read(*arguments)
     return corpus
 
 
@@ -186,7 +186,7 @@ def _check(name: str, known: Collection[str], path: str | Path | None, size: int
     if not takes_path and path is not None:
         raise TextError(f"the corpus '{name}' takes no path: leave it out, or choose corpus local")
     if size is not None and name not in SIZED:
-        sized = " and ".join(one for one in known if one in SIZED)
+        sized = " and ".join(corpus for corpus in known if corpus in SIZED)
         raise TextError(f"the corpus '{name}' takes no size: only {sized} have as many as wanted")
     if size is not None and size < 1:
         raise TextError(f"a corpus has at least 1 document, not {size}")

@@ -84,16 +84,16 @@ def _is_cached(address: str, sha256: str) -> bool:
     """Whether the whole file is there; a damaged one of the user's own folder is refused."""
     path = cache_folder() / _cache_name(address)
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
         return False
-    if found == sha256:
+    if digest == sha256:
         return True
     # A temporary folder may hold a download that was cut off; a folder of the user's is theirs.
     if any(map(os.environ.get, CACHE_VARIABLES)):
         raise TextError(
             f"the file {path} of the GPT-2 tokenizer is damaged: delete it, or put {address} in "
-            f"its place (SHA-256 expected: {sha256}, found: {found})"
+            f"its place (SHA-256 expected: {sha256}, found: {digest})"
         )
     return False
 

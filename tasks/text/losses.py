@@ -56,9 +56,9 @@ def token_losses(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     hidden = model_.hidden(inputs).flatten(0, 1)
     parts = [
         functional.cross_entropy(
-            functional.linear(some, model_.output_matrix).float(), wanted, reduction="none"
+            functional.linear(part, model_.output_matrix).float(), wanted, reduction="none"
         )
-        for some, wanted in zip(
+        for part, wanted in zip(
             hidden.split(EVALUATION_CHUNK), targets.flatten().split(EVALUATION_CHUNK), strict=True
         )
     ]

@@ -83,27 +83,27 @@ class TokenStream:
             TextError: a file is missing, cut short or was edited.
         """
         folder = Path(folder)
-        again = f"delete the folder {folder} and prepare it again"
+        advice = f"delete the folder {folder} and prepare it again"
         try:
             manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
             # The manifest before the files: its hashes are what these are held against.
             if verify and manifest.manifest_sha256 != manifest.content_sha256():
-                raise TextError(f"{MANIFEST} was changed after it was prepared: {again}")
+                raise TextError(f"{MANIFEST} was changed after it was prepared: {advice}")
             sizes = {
                 TOKENS: (2 * manifest.tokens, manifest.tokens_sha256),
                 STARTS: (8 * (manifest.documents + 1), manifest.starts_sha256),
             }
             for name, (size, sha256) in sizes.items():
                 # The size first: a file that was cut short need not be read.
-                found = (folder / name).stat().st_size
-                if found != size:
-                    raise TextError(f"{name} has {found} bytes instead of {size}: {again}")
+                length = (folder / name).stat().st_size
+                if length != size:
+                    raise TextError(f"{name} has {length} bytes instead of {size}: {advice}")
                 if verify and file_sha256(folder / name) != sha256:
-                    raise TextError(f"{name} was changed after it was prepared: {again}")
+                    raise TextError(f"{name} was changed after it was prepared: {advice}")
         except FileNotFoundError as error:
-            raise TextError(f"{error.filename} is missing: {again}") from error
+            raise TextError(f"{error.filename} is missing: {advice}") from error
         except ValidationError as error:
-            raise TextError(f"{MANIFEST} cannot be read: {again}") from error
+            raise TextError(f"{MANIFEST} cannot be read: {advice}") from error
         return cls(folder, manifest)
 
     def __len__(self) -> int:

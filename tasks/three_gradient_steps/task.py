@@ -131,9 +131,9 @@ class ThreeGradientSteps(Measurement):
         model: Any = fitting_model(
             build, self.tokens, self.length, seed=seed, offers=ORDER, choose=CHOOSE
         )
-        asked = tuple(part.to(device) for part in self.draw(self.evaluated, split, seed, 0))
+        evaluated = tuple(part.to(device) for part in self.draw(self.evaluated, split, seed, 0))
         # Before any step: what the initial values answer by themselves.
-        found = [self._found(model, *asked)]
+        points = [self._found(model, *evaluated)]
         for number, name in enumerate(ORDER, start=1):
             drawn = tuple(
                 part.to(device) for part in self.draw(self.sequences, split, seed, number)
@@ -144,13 +144,15 @@ class ThreeGradientSteps(Measurement):
             with torch.no_grad():
                 # A small norm would leave the attention flat for the steps after it.
                 matrix -= gradient * (self.norms[name] / gradient.norm().clamp(min=1e-30))
-            found.append(self._found(model, *asked))
+            points.append(self._found(model, *evaluated))
             report("gradient steps", number, len(ORDER))
-        metrics = {f"accuracy_after_{k}": point["accuracy"] for k, point in enumerate(found)}
-        steps = [float(k) for k in range(len(found))]
+        metrics = {f"accuracy_after_{k}": point["accuracy"] for k, point in enumerate(points)}
+        steps = [float(k) for k in range(len(points))]
         return Evaluation(
-            metrics={**metrics, **found[-1]},
-            curves={name: {"x": steps, "y": [point[name] for point in found]} for name in found[0]},
+            metrics={**metrics, **points[-1]},
+            curves={
+                name: {"x": steps, "y": [point[name] for point in points]} for name in points[0]
+            },
         )
 
     @torch.no_grad()

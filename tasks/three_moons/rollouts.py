@@ -119,5 +119,7 @@ def _match(sequences: Tensor, contexts: Tensor, steps: int, groups: int) -> Tens
     nearest = torch.where(last > 0, nearest, -1)
     ahead = torch.arange(steps, device=last.device)
     follow = nearest[..., None] + 1 + ahead % (last[:, None] - nearest[..., None])
-    found = records.gather(2, follow.flatten(2)[..., None].expand(-1, -1, -1, records.shape[-1]))
-    return found.unflatten(2, (len(contexts), steps)).permute(0, 2, 3, 1, 4).flatten(3)
+    continuations = records.gather(
+        2, follow.flatten(2)[..., None].expand(-1, -1, -1, records.shape[-1])
+    )
+    return continuations.unflatten(2, (len(contexts), steps)).permute(0, 2, 3, 1, 4).flatten(3)

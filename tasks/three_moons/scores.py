@@ -72,8 +72,8 @@ def score_curve(
     low, high = PLAUSIBLE
     scores["plausible"] = float(low <= scores["error_before_p1"] <= high and before <= high)
     # Each moon against its own level while it cannot be known: up to 0.9 of its own period.
-    own = [level(errors[:, moon], MARGIN, 0.9 * period) for moon, period in enumerate(periods)]
-    fall = errors / errors.new_tensor(own)
+    levels = [level(errors[:, moon], MARGIN, 0.9 * period) for moon, period in enumerate(periods)]
+    fall = errors / errors.new_tensor(levels)
     ratios = {
         "half_error": error / before,
         "slowest_moon_half_error": fall[:, periods.index(slowest)],
@@ -127,5 +127,5 @@ def finite(numbers: Mapping[str, float]) -> dict[str, float]:
 
 def finite_curve(contexts: Tensor, errors: Tensor) -> dict[str, list[float]]:
     """The points (contexts,) of a curve whose error is finite, ready for JSON."""
-    kept = errors.isfinite()
-    return {"x": contexts[kept].double().tolist(), "y": errors[kept].tolist()}
+    is_finite = errors.isfinite()
+    return {"x": contexts[is_finite].double().tolist(), "y": errors[is_finite].tolist()}

@@ -210,9 +210,9 @@ class ThreeMoons(Task):
     def _evaluate_rollout(self, rollout: Rollout, split: Split) -> Evaluation:
         groups = self._evaluation_sequences(split)
         sequences = torch.cat([groups[periods] for periods in self.held_out[split]])
-        every = torch.arange(1, self.length + 1)
+        contexts = torch.arange(1, self.length + 1)
         # One step ahead at every position: as the loss of a model.
-        predictions = rollout(sequences, every, 1)[:, :, 0]
+        predictions = rollout(sequences, contexts, 1)[:, :, 0]
         loss = float(self._square(predictions, sequences[:, 1:]).mean())
         return self._measure(groups, split, rollout, loss, "cpu")
 
@@ -255,10 +255,10 @@ class ThreeMoons(Task):
     def _evaluation_sequences(self, split: Split) -> dict[Periods, Tensor]:
         """float32 (sequences, length + 1, channels) of every system shown in the split."""
         stream = VALIDATION if split == "validation" else TEST
-        shown = [*self.held_out[split], *(self.display_systems if split == "test" else [])]
+        systems = [*self.held_out[split], *(self.display_systems if split == "test" else [])]
         return {
             periods: self.grid.sequences([periods], [self.data_seed, stream, index], self.sequences)
-            for index, periods in enumerate(shown)
+            for index, periods in enumerate(systems)
         }
 
     def _square(self, outputs: Tensor, targets: Tensor) -> Tensor:

@@ -162,12 +162,12 @@ class TrainingDynamics(Measurement):
         cells = list(product(self.overlaps, self.first_probabilities, self.lrs))
         path = two_tokens(build, cells, self.horizon, device)
         single = two_tokens(build, cells, self.horizon, device, torch.float32)
-        for name, found in (("float64", path), ("float32", single)):
+        for name, trajectory in (("float64", path), ("float32", single)):
             columns = (
-                found.first_perfect(),
-                found.perfect_from(),
-                found.losses.amax(0).tolist(),
-                found.increases().tolist(),
+                trajectory.first_perfect(),
+                trajectory.perfect_from(),
+                trajectory.losses.amax(0).tolist(),
+                trajectory.increases().tolist(),
             )
             result.arrays[f"two_tokens/{name}"] = [
                 [*cell, *row] for cell, row in zip(cells, zip(*columns, strict=True), strict=True)
@@ -231,8 +231,8 @@ class TrainingDynamics(Measurement):
                 key = f"{name},lr={step:g}"
                 result.metrics[f"increases/{key}"] = increases[place].double().mean().item()
                 result.arrays[f"increases/{key}"] = increases[place].tolist()
-                own = first[place * self.trials : (place + 1) * self.trials]
-                result.arrays[f"first_perfect/{key}"] = own
+                first_of_step = first[place * self.trials : (place + 1) * self.trials]
+                result.arrays[f"first_perfect/{key}"] = first_of_step
 
     def _step_sizes(
         self, result: Evaluation, build: Build, generator: torch.Generator, device: Device
@@ -265,12 +265,12 @@ class TrainingDynamics(Measurement):
         for name, values in measured.items():
             by_schedule = values.reshape(number + 1, schedules, trials)
             for place, schedule in enumerate(SCHEDULES):
-                own = by_schedule[:, place]
+                of_schedule = by_schedule[:, place]
                 # After the step at which the decreasing schedule has become small.
-                late = own[DECREASED + 1 :].mean(0)
+                late = of_schedule[DECREASED + 1 :].mean(0)
                 result.metrics[f"late_{name}/{schedule}"] = late.mean().item()
                 result.arrays[f"late_{name}/{schedule}"] = late.tolist()
-                curve = _curve(range(0, number + 1, EVERY), own[::EVERY].mean(-1).tolist())
+                curve = _curve(range(0, number + 1, EVERY), of_schedule[::EVERY].mean(-1).tolist())
                 result.curves[f"{name}/{schedule}"] = curve
 
     def _lowest_loss(
@@ -312,10 +312,10 @@ class TrainingDynamics(Measurement):
             # The loss must have fallen: only then is a rise of the error forgetting by the loss.
             rise = torch.where(path.losses[-1] < path.losses[0], errors[-1] - errors[0], -1.0)
             result.metrics[name] = (rise > 0).double().mean().item()
-            worst, kept = int(rise.argmax()), range(0, number + 1, EVERY)
+            worst, steps = int(rise.argmax()), range(0, number + 1, EVERY)
             least = possible[worst].item()
-            result.curves[f"{name}/loss"] = _curve(kept, path.losses[::EVERY, worst].tolist())
-            result.curves[f"{name}/error"] = _curve(kept, errors[::EVERY, worst].tolist())
+            result.curves[f"{name}/loss"] = _curve(steps, path.losses[::EVERY, worst].tolist())
+            result.curves[f"{name}/error"] = _curve(steps, errors[::EVERY, worst].tolist())
             result.curves[f"{name}/fewest errors"] = _curve([0, number], [least, least])
 
 
@@ -332,8 +332,8 @@ PARTS = (
 
 def _generator(part: int, split: Split, seed: int) -> torch.Generator:
     # A generator of its own for each part, split and seed: parts do not move each other.
-    own = len(PARTS) * (2 * seed + (split == "validation")) + part
-    return torch.Generator().manual_seed(own)
+    number = len(PARTS) * (2 * seed + (split == "validation")) + part
+    return torch.Generator().manual_seed(number)
 
 
 def _batches(

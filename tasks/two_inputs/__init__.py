@@ -73,11 +73,11 @@ class TwoInputs(Capacity):
         # ⌈√most⌉: the smallest square table of pairs that holds them.
         side = math.isqrt(most - 1) + 1
         keys = torch.empty_like(single)
-        for trial, own in enumerate(single):
+        for trial, embeddings in enumerate(single):
             name = f"two_inputs/{split}/{seed}/{width}/{trial}".encode()
             number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") >> 1
             # Without repetition: no pair is written twice.
             order = torch.randperm(side**2, generator=torch.Generator().manual_seed(number))[:most]
             # The first ``side`` embeddings are of the first token, the next of the second.
-            keys[trial] = own[order // side] + own[side + order % side]
+            keys[trial] = embeddings[order // side] + embeddings[side + order % side]
         return keys, values

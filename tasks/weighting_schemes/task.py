@@ -145,8 +145,8 @@ class WeightingSchemes(Measurement):
         looks = range(self.population_steps + 1)
         for rule in RULES:
             shares = [problem.probabilities] * self.population_steps
-            found = walk(*problem.start(build), _told(shares, alive), 1.0, rule, looks)
-            _keep(result, "population", rule, found.steps, found.errors, found.losses)
+            walked = walk(*problem.start(build), _told(shares, alive), 1.0, rule, looks)
+            _keep(result, "population", rule, walked.steps, walked.errors, walked.losses)
 
     def _batch_sizes(
         self,
@@ -163,9 +163,9 @@ class WeightingSchemes(Measurement):
             # By equal factors of steps, so that a curve over log steps has its points evenly.
             looks = {0, *(round(steps ** (k / LOOKS)) for k in range(LOOKS + 1))}
             shares = _shares(drawn, batch, problem.tokens)
-            found = walk(*problem.start(build), _told(shares, alive), self.batch_lr, "sgd", looks)
-            seen = [step * batch for step in found.steps]
-            _keep(result, "batch", f"B={batch}", seen, found.errors, found.losses)
+            walked = walk(*problem.start(build), _told(shares, alive), self.batch_lr, "sgd", looks)
+            seen = [step * batch for step in walked.steps]
+            _keep(result, "batch", f"B={batch}", seen, walked.errors, walked.losses)
 
     def _approximation(
         self,
@@ -217,7 +217,7 @@ class WeightingSchemes(Measurement):
         alive: Alive,
     ) -> None:
         counts = torch.arange(1, COUNTED + 1, dtype=torch.float64)
-        shown = sorted({round(COUNTED ** (k / LOOKS)) for k in range(LOOKS + 1)})
+        plotted = sorted({round(COUNTED ** (k / LOOKS)) for k in range(LOOKS + 1)})
         for lr in self.single_lrs:
             scheme = OuterProduct(1, 1, scheme="gradient", step=lr, classes=10)
             q = scheme.weights(counts).tolist()
@@ -225,7 +225,7 @@ class WeightingSchemes(Measurement):
             exponent = slope(counts.tolist(), q)
             assert exponent is not None
             result.metrics[f"exponent/lr={lr:g}"] = exponent
-            curve = {"x": _floats(shown), "y": [q[count - 1] for count in shown]}
+            curve = {"x": _floats(plotted), "y": [q[count - 1] for count in plotted]}
             result.curves[f"weights/lr={lr:g}"] = curve
 
 
@@ -306,11 +306,11 @@ def _keep(
     """The end of every trial, and means over trials."""
     result.metrics[f"{part}_error/{name}"] = errors[-1].mean().item()
     result.arrays[f"{part}_error/{name}"] = errors[-1].tolist()
-    for what, values in (("error", errors), ("loss", losses)):
+    for quantity, values in (("error", errors), ("loss", losses)):
         y = values.mean(1).tolist()
         # JSON has no infinity: a curve that diverged is left out, its end stays in the metrics.
         if all(map(math.isfinite, y)):
-            result.curves[f"{part}_{what}/{name}"] = {"x": _floats(x), "y": y}
+            result.curves[f"{part}_{quantity}/{name}"] = {"x": _floats(x), "y": y}
 
 
 def _floats(numbers: Sequence[int]) -> list[float]:

@@ -47,7 +47,7 @@ def same_targets(windows: Tokens, measure: Measure) -> dict[str, Losses]:
     """
     length = windows.shape[1] - 1
     targets = targets_of(length)
-    found = {
+    losses_by_name = {
         f"context_{context}_loss": measure(windows[:, length - targets - context :])
         for context in contexts(length)
     }
@@ -55,8 +55,8 @@ def same_targets(windows: Tokens, measure: Measure) -> dict[str, Losses]:
     # thing.
     swapped = windows.copy()
     swapped[:, : length - targets] = np.roll(windows[:, : length - targets], 1, axis=0)
-    found["other_context_loss"] = measure(swapped)
-    return {name: losses[:, -targets:].mean(axis=1) for name, losses in found.items()}
+    losses_by_name["other_context_loss"] = measure(swapped)
+    return {name: losses[:, -targets:].mean(axis=1) for name, losses in losses_by_name.items()}
 
 
 def repeated(length: int, vocabulary: int, measure: Measure) -> dict[str, Losses]:

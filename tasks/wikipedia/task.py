@@ -128,11 +128,11 @@ class Wikipedia(BabiStories):
     def data_hashes(self) -> dict[str, str]:
         """Also of each list of windows; "test" is that of the stream."""
         hashes = super().data_hashes()
-        found = {
+        hash_by_kind = {
             name: windows_sha256(windows.stream, windows.starts, self.length)
             for name, windows in self.kinds.items()
         }
-        return {**hashes, "test": found.pop("stream"), **found}
+        return {**hashes, "test": hash_by_kind.pop("stream"), **hash_by_kind}
 
     @cached_property
     def kinds(self) -> dict[str, Windows]:
@@ -156,8 +156,10 @@ class Wikipedia(BabiStories):
         """Of "validation" the loss on held-out stories: nothing may be chosen by the articles."""
         if split == "validation":
             return super().evaluate(model, split, device)
-        found = self._by_position(lambda w: self.window_losses(model, w.stream, w.starts, device))
-        return self._with_context(found, lambda w: self.losses_of(model, w, device))
+        evaluation = self._by_position(
+            lambda w: self.window_losses(model, w.stream, w.starts, device)
+        )
+        return self._with_context(evaluation, lambda w: self.losses_of(model, w, device))
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
         """Equal chances for all tokens, and their frequencies in the stories."""
@@ -238,8 +240,8 @@ class Wikipedia(BabiStories):
 
     def _spread(self, stream: TokenStream) -> Windows:
         # Windows that do not overlap, spread over the whole stream.
-        every = consecutive(0, stream.manifest.tokens, self.length)
-        starts = every[evenly(len(every), self.windows)]
+        all_starts = consecutive(0, stream.manifest.tokens, self.length)
+        starts = all_starts[evenly(len(all_starts), self.windows)]
         return Windows(stream, starts, document_of(stream, starts))
 
     def _article_stream(self, report: Report | None) -> TokenStream:

@@ -305,7 +305,10 @@ def test_final_that_did_not_end_well_has_no_part_in_the_mean(tmp_path, capsys):
     (Store(tmp_path).work("a") / "traceback.txt").write_text(text)
     print_sweep(SweepResult([model, lost], []), tmp_path)
     shown = capsys.readouterr().out
-    assert f"KeyError: … ({where}); in full: KeyError: my words" in " ".join(shown.split())
+    shown_words = " ".join(shown.split())
+    assert "the last: KeyError: my words" in shown_words
+    assert shown_words.count("KeyError") == 1
+    assert f"({where})" in shown_words
     assert "\x1b" not in shown
     (row,) = [line for line in shown.splitlines() if "GPT2" in line and "│" in line]
     assert "0.7000" in row

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from models.conv_attention import Attention, ConvAttention
+from models.conv_attention import ConvAttention, ConvAttentionMixer
 from models.layers.short_convolution import ConvolvedProjection, ShortConvolution
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near, rounding
@@ -50,7 +50,7 @@ def test_a_convolution_without_taps_is_refused() -> None:
 
 def test_with_one_tap_of_one_it_is_plain_attention() -> None:
     torch.manual_seed(1)
-    attention = Attention(8, 2, 1).double()
+    attention = ConvAttentionMixer(8, 2, 1).double()
     with torch.no_grad():
         attention.convolution.filters.fill_(1.0)
     x = torch.randn(1, 5, 8, dtype=torch.float64)

@@ -13,7 +13,7 @@ from torch import Tensor
 from models.layers.delayed_memory import (
     Bandwidth,
     Choices,
-    ContextualMemory,
+    DelayedMemory,
     GatedKeys,
     LongTermMemory,
     ShortTermMemory,
@@ -77,13 +77,13 @@ def naive(p: dict[str, Tensor], gated: bool, adaptive: bool, visible: Any) -> Te
     return torch.stack(rows, 1).transpose(1, 2)
 
 
-def memory_of(kind: str, window: int | None, **switches: bool) -> ContextualMemory:
+def memory_of(kind: str, window: int | None, **switches: bool) -> DelayedMemory:
     torch.manual_seed(0)
     given = {"adaptive_bandwidth": True, "gated_keys": True, **switches}
     choices = Choices(WIDTH, HEADS, dropout=0.0, **given)
     made = LongTermMemory(choices) if kind == "long" else ShortTermMemory(choices, window)
     made = disturbed(made, 0.1)
-    assert isinstance(made, ContextualMemory)
+    assert isinstance(made, DelayedMemory)
     return made
 
 

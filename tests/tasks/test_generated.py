@@ -162,13 +162,16 @@ def test_what_cannot_be_a_task_is_refused_in_a_sentence() -> None:
     class Both(FirstToken):
         channels = 3
 
-    class Beyond(FirstToken):
-        def draw(self, generator: np.random.Generator, count: int) -> tuple[Any, ...]:
-            return np.full((count, LENGTH), 5), np.zeros((count, LENGTH))
+    class Without(GeneratedTask):
+        length = 3
 
-    class Turned(FirstToken):
         def draw(self, generator: np.random.Generator, count: int) -> tuple[Any, ...]:
-            return np.zeros((LENGTH, count)), np.zeros((LENGTH, count))
+            return np.zeros((count, 3)), np.zeros((count, 3))
+
+    class Endless(Without):
+        vocabulary = 5
+
+    del Without.length
 
     class Scalar(FirstToken):
         def metrics(self, answers: Tensor, targets: Tensor, asked: Tensor) -> dict[str, Tensor]:
@@ -176,11 +179,99 @@ def test_what_cannot_be_a_task_is_refused_in_a_sentence() -> None:
 
     with pytest.raises(ValueError, match="Both has vocabulary and channels: a task has"):
         Both().specification()
-    with pytest.raises(ValueError, match="draw of Beyond gave 5, and there are 0 to 4"):
-        Beyond().training_batch(0, 0, 2)
-    with pytest.raises(ValueError, match=r"draw of Turned gave inputs of shape \(6, 2\): give \(2"):
-        Turned().training_batch(0, 0, 2)
+    with pytest.raises(ValueError, match="Without has no sizes: a task has a vocabulary, or"):
+        Without().training_batch(0, 0, 2)
+    with pytest.raises(ValueError, match="Endless has no length, the most positions"):
+        Endless().training_batch(0, 0, 2)
     with pytest.raises(ValueError, match="metrics of Scalar gave accuracy of shape"):
         Scalar().evaluate(Answers(torch.zeros(256, LENGTH, 5)), "test", "cpu")
-    with pytest.raises(ValueError, match="evaluation_sequences=0 of FirstToken: give 1 or more"):
+    with pytest.raises(ValueError, match="evaluation_sequences=0 of FirstToken: give a whole num"):
         FirstToken(evaluation_sequences=0).specification()
+    with pytest.raises(TypeError, match="abstract"):
+        type("NoDraw", (GeneratedTask,), {"vocabulary": 5, "length": 3})()
+
+
+TOKENS = np.arange(2 * LENGTH).reshape(2, LENGTH) % 5
+REAL = np.zeros((2, LENGTH, 2))
+
+
+def drawing(kind: type[GeneratedTask], *drawn: Any) -> GeneratedTask:
+    """A task of a kind that draws the same whatever it is asked for; one thing is no tuple."""
+
+    class Fixed(kind):  # type: ignore[misc,valid-type]
+        def draw(self, generator: np.random.Generator, count: int) -> Any:
+            return drawn if len(drawn) > 1 else drawn[0]
+
+    task: GeneratedTask = Fixed()
+    return task
+
+
+@pytest.mark.parametrize(
+    ("kind", "drawn", "said"),
+    [
+        (FirstToken, (None,), "a NoneType: return inputs, targets, or"),
+        (FirstToken, (TOKENS,), "a ndarray: return inputs, targets, or"),
+        (FirstToken, (TOKENS,) * 4, "a tuple of 4: return inputs, targets, or"),
+        (
+            FirstToken,
+            (np.zeros((LENGTH, 2)), TOKENS),
+            r"inputs of shape \(6, 2\) for count=2: give \(2, time\), with time .*before",
+        ),
+        (FirstToken, (TOKENS[0], TOKENS), r"inputs of shape \(6,\) for count=2: give \(2, time\)"),
+        (FirstToken, (TOKENS[:, :0], TOKENS[:, :0]), r"inputs of shape \(2, 0\).*from 1 to 6"),
+        (
+            FirstToken,
+            (TOKENS, TOKENS[:, 0]),
+            r"targets of shape \(2,\) for count=2: give \(2, 6\), with -100 where nothing is asked",
+        ),
+        (FirstToken, (TOKENS + 1, TOKENS), "5 among its inputs: give integers from 0 to 4"),
+        (
+            FirstToken,
+            (TOKENS, TOKENS + 1),
+            "5 among its targets: give integers from 0 to 4, or",
+        ),
+        (FirstToken, (TOKENS, TOKENS - 1), "-1 among its targets: give integers from 0 to 4, or"),
+        (FirstToken, (TOKENS - 100, TOKENS), "-100 among its inputs: give integers from 0 to 4"),
+        (FirstToken, (TOKENS, TOKENS / 2), "0.5 among its targets: give integers from 0 to 4, or"),
+        (FirstToken, (TOKENS * np.nan, TOKENS), "nan among its inputs: give integers from 0 to 4"),
+        (FirstToken, (TOKENS.astype(str), TOKENS), "inputs of type <U.*: give integers"),
+        (FirstToken, ([[1], [1, 2]], TOKENS), "inputs that numpy makes no array of .*one length"),
+        (FirstToken, (TOKENS, TOKENS, TOKENS), "a mask of shape .* and type int64: give bool"),
+        (RunningMean, (REAL[..., :1], REAL), r"inputs of shape \(2, 6, 1\).*give \(2, time, 2\)"),
+        (RunningMean, (REAL, REAL[..., 0]), r"targets of shape \(2, 6\).*give \(2, 6, 2\)$"),
+        (RunningMean, (REAL + 1e39, REAL), r"1e\+39 among its inputs: give numbers that float32"),
+        (RunningMean, (REAL, REAL + np.nan), "nan among its targets: .*where the mask is False"),
+        (RunningMean, (REAL + 1j, REAL), "inputs of type complex128: give real numbers"),
+        (LargestChannel, (TOKENS, TOKENS), r"inputs of shape \(2, 6\).*give \(2, time, 3\)"),
+    ],
+)
+def test_a_draw_of_another_kind_is_refused_in_a_sentence(
+    kind: type[GeneratedTask], drawn: tuple[Any, ...], said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"draw of Fixed gave {said}"):
+        drawing(kind, *drawn).training_batch(0, 0, 2)
+
+
+def test_lists_tensors_and_whole_numbers_of_any_type_are_taken() -> None:
+    expected = drawing(FirstToken, TOKENS, TOKENS).training_batch(0, 0, 2)
+    for values in (TOKENS.tolist(), torch.from_numpy(TOKENS), TOKENS / 1.0, TOKENS.astype("u1")):
+        batch = drawing(FirstToken, values, values).training_batch(0, 0, 2)
+        assert torch.equal(batch.inputs, expected.inputs)
+        assert torch.equal(batch.targets, expected.targets)
+        assert batch.inputs.dtype == batch.targets.dtype == torch.int64
+
+
+@pytest.mark.parametrize("stream", ["training", "validation", "test"])
+def test_a_split_of_which_nothing_is_asked_is_refused(stream: str) -> None:
+    class Silent(FirstToken):
+        """Its streams are told apart by their first draw: numbers that only one of them has."""
+
+        def draw(self, generator: np.random.Generator, count: int) -> tuple[Any, ...]:
+            tokens, targets = super().draw(generator, count)
+            key = int(generator.bit_generator.state["state"]["key"][1])
+            if ("training", "validation", "test")[key] == stream:
+                targets = np.full_like(targets, IGNORED)
+            return tokens, targets
+
+    with pytest.raises(ValueError, match=f"draw of Silent asks for nothing in the .*{stream}"):
+        Silent().data_hashes()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tasks.mad import Mad
-from tasks.mad.sequences import Rule, fuzzy_recall, recall, selective_copying
+from tasks.mad.sequences import SequenceSizes, fuzzy_recall, recall, selective_copying
 
 NAMES = [
     "in_context_recall",
@@ -238,13 +238,13 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 def test_keys_noise_and_motifs_are_drawn_as_published() -> None:
     """Shares within four standard errors of 2,000 sequences and more."""
-    noisy = recall(rng(), 2000, Rule(32, 128, noise=0.6), training=False).inputs
+    noisy = recall(rng(), 2000, SequenceSizes(32, 128, noise=0.6), training=False).inputs
     pairs = noisy[:, :-1:2].reshape(2000, -1)
     # One of the 63 pairs is never noise.
     assert (pairs >= 16).mean() == pytest.approx(0.6 * 62 / 63, abs=4 * 0.5 / 2000**0.5 / 63**0.5)
     keys = np.bincount(pairs[pairs < 8], minlength=8)
     assert keys / keys.sum() == pytest.approx([1 / 8] * 8, abs=0.01)
-    train = fuzzy_recall(rng(), 300, Rule(16, 128), training=True).inputs
+    train = fuzzy_recall(rng(), 300, SequenceSizes(16, 128), training=True).inputs
     runs: list[int] = []
     for prompt in train:
         is_key = np.diff(np.concatenate([[0], (prompt < 7).astype(int), [0]]))
@@ -254,7 +254,7 @@ def test_keys_noise_and_motifs_are_drawn_as_published() -> None:
 
 
 def test_blanks_fall_anywhere_before_the_last_token() -> None:
-    copies = selective_copying(rng(), 4000, Rule(16, 30, to_copy=4), training=False).inputs
+    copies = selective_copying(rng(), 4000, SequenceSizes(16, 30, to_copy=4), training=False).inputs
     tokens = np.argsort(copies[:, :25] == 14, axis=1, kind="stable")[:, :4]
     before = np.diff(tokens, prepend=-1, axis=1) - 1
     # 21 blanks, each before one of four tokens.

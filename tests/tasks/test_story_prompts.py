@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tasks.story_prompts import StoryPrompts
-from tasks.story_prompts.judge import GROUPS, Prompt, first_sentence, read_prompts, shares
+from tasks.story_prompts.judge import GROUPS, StoryPrompt, first_sentence, read_prompts, shares
 from tests.tasks.test_task_conformance import arguments
 
 PROMPTS = read_prompts()
@@ -70,12 +70,12 @@ def test_acceptable_words_accept_and_refuse() -> None:
 
 
 def test_stars_are_beginnings_and_the_rest_whole_words() -> None:
-    prompt = Prompt("", "factual", ("colo*", "no", "ice cream"))
+    prompt = StoryPrompt("", "factual", ("colo*", "no", "ice cream"))
     for good in ("Many COLOURS", "He said, “No”", "an ice\ncream.", "no"):
         assert prompt.is_sensible(good)
     for bad in ("nothing", "know", "ice", "cream ice", "chocolate", ""):
         assert not prompt.is_sensible(bad)
-    assert Prompt("", "factual", ("don't",)).is_sensible("I don’t know")
+    assert StoryPrompt("", "factual", ("don't",)).is_sensible("I don’t know")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class Moves:
         self.old, self.new = old, new
         self.twins = _twins(old, new)
         self.same = set(self.twins)
-        while doubtful := {one for one in self.same if self._difference(one)}:
+        while doubtful := {statement for statement in self.same if self._difference(statement)}:
             self.same -= doubtful
 
     def today(self, target: str) -> str | None:
@@ -41,71 +41,81 @@ class Moves:
         if self._name_is_read(target):
             return None
         newer = self.old.renames.target(target)
-        found = self.old.origin(newer)
-        if len(found) != 1 or isinstance(found[0], str) or found[0] not in self.same:
+        origin = self.old.origin(newer)
+        if len(origin) != 1 or isinstance(origin[0], str) or origin[0] not in self.same:
             return None
-        (twin,) = (self.twins[one] for one in found if isinstance(one, Statement))
+        (twin,) = (
+            self.twins[statement] for statement in origin if isinstance(statement, Statement)
+        )
         name = newer.rpartition(".")[2]
-        here = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
+        todays_name = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
         effects = self.old.effects(target)
-        known = all(one in self.same for one in effects)
-        alike = known and [self.twins[one] for one in effects] == self.new.effects(here)
-        return here if alike else None
+        all_same = all(statement in self.same for statement in effects)
+        is_same = all_same and [self.twins[statement] for statement in effects] == self.new.effects(
+            todays_name
+        )
+        return todays_name if is_same else None
 
     def moved_behind(self, target: str) -> dict[str, str]:
         """The definitions behind a class that lie in another module now, or have another name: old
         name -> new name."""
         names = {
-            self.old.renames.before(one.shown): self.twins[one].shown
-            for one in self._behind(target)
+            self.old.renames.before(statement.shown): self.twins[statement].shown
+            for statement in self._behind(target)
         }
         return {old: new for old, new in sorted(names.items()) if old != new}
 
     def why_not(self, target: str) -> str:
         """Why a class has no name in the newer tree."""
-        for one in self._behind(target):
-            if one not in self.twins:
-                return f"{one.shown} of the older code is not here, or differs"
-            if one not in self.same and all(found in self.same for found in self._reached(one)):
-                return f"{one.shown}: {self._difference(one)}"
+        for statement in self._behind(target):
+            if statement not in self.twins:
+                return f"{statement.shown} of the older code is not here, or differs"
+            if statement not in self.same and all(
+                reached in self.same for reached in self._reached(statement)
+            ):
+                return f"{statement.shown}: {self._difference(statement)}"
         if reader := self._name_is_read(target):
             return f"{reader} reads the names of functions or classes, of which one is another here"
         return "what runs when its modules are imported is not the same"
 
     def _name_is_read(self, target: str) -> str:
         """What behind a class could see that a definition has another name."""
-        readers = (one.shown for one in self._behind(target) if one.reads_names)
+        readers = (statement.shown for statement in self._behind(target) if statement.reads_names)
         return next(readers, "") if self.old.renames.names else ""
 
     def _behind(self, target: str) -> list[Statement]:
         """The older tree's statements that a class leads to, itself first."""
         origin = self.old.origin(self.old.renames.target(target))
-        found = dict.fromkeys(one for one in origin if isinstance(one, Statement))
-        waiting = [*found]
+        reached = dict.fromkeys(
+            statement for statement in origin if isinstance(statement, Statement)
+        )
+        waiting = [*reached]
         while waiting:
-            more = [one for one in self._reached(waiting.pop()) if one not in found]
-            found |= dict.fromkeys(more)
+            more = [
+                statement for statement in self._reached(waiting.pop()) if statement not in reached
+            ]
+            reached |= dict.fromkeys(more)
             waiting += more
-        return [*found]
+        return [*reached]
 
-    def _reached(self, one: Statement) -> list[Statement]:
+    def _reached(self, statement: Statement) -> list[Statement]:
         """Other statements of the older tree that one leads to at once."""
-        things = [x for name in one.names for x in self.old.leads_to(one.module, name)]
-        things += [x for dotted in one.imports for x in self.old.origin(dotted)]
-        return [x for x in things if isinstance(x, Statement) and x is not one]
+        things = [x for name in statement.names for x in self.old.leads_to(statement.module, name)]
+        things += [x for dotted in statement.imports for x in self.old.origin(dotted)]
+        return [x for x in things if isinstance(x, Statement) and x is not statement]
 
-    def _difference(self, one: Statement) -> str:
+    def _difference(self, statement: Statement) -> str:
         """What a statement of the older tree and its twin lead to that is not the same; empty if
         nothing is."""
-        twin = self.twins[one]
-        here, there = self.old.modules[one.module], self.new.modules[twin.module]
-        if here.future != there.future:
+        twin = self.twins[statement]
+        old_module, new_module = self.old.modules[statement.module], self.new.modules[twin.module]
+        if old_module.future != new_module.future:
             return "its modules have other imports from __future__"
-        for name in sorted(one.names):
-            both = self.old.leads_to(one.module, name), self.new.leads_to(twin.module, name)
-            if not self._equal(*both):
+        for name in sorted(statement.names):
+            pair = self.old.leads_to(statement.module, name), self.new.leads_to(twin.module, name)
+            if not self._equal(*pair):
                 return f"the name {name} is something else here"
-        for dotted in sorted(one.imports):
+        for dotted in sorted(statement.imports):
             if not self._equal(self.old.origin(dotted), self.new.origin(dotted)):
                 return f"its import of {dotted} gives something else here"
         return ""
@@ -133,41 +143,41 @@ class Moves:
             return False
         if any(name.startswith(f"{module}.") for name in self.old.modules):
             return False
-        both = self.old.modules[module], self.new.modules[module]
-        names = {n for one in both for s in one.statements for n in s.binds} | {
-            *both[0].imports,
-            *both[1].imports,
-        }
+        versions = self.old.modules[module], self.new.modules[module]
+        names = set[str]()
+        for version in versions:
+            names.update(version.imports, *(statement.binds for statement in version.statements))
         pairs = ((self.old.leads_to(module, n), self.new.leads_to(module, n)) for n in names)
         return all(self._equal(*pair) for pair in pairs)
 
 
 def _twins(old: Source, new: Source) -> dict[Statement, Statement]:
     """First what is equal to the letter, then what is but for the names of local variables."""
-    found: dict[Statement, Statement] = {}
+    twins: dict[Statement, Statement] = {}
     for form in (_text, _normal_form):
-        come = defaultdict[str, list[Statement]](list)
-        taken = set(found.values())
+        added = defaultdict[str, list[Statement]](list)
+        taken = set(twins.values())
         for name, module in new.modules.items():
-            here = defaultdict[str, list[Statement]](list)
-            for one in module.statements:
-                if one not in taken:
-                    here[form(one)].append(one)
+            by_form = defaultdict[str, list[Statement]](list)
+            for statement in module.statements:
+                if statement not in taken:
+                    by_form[form(statement)].append(statement)
             before = old.modules[name].statements if name in old.modules else ()
-            for one in before:
-                if one not in found and here[form(one)]:
-                    found[one] = here[form(one)].pop(0)
-            for text, left in here.items():
-                come[text] += left
-        gone = defaultdict[str, list[Statement]](list)
+            for statement in before:
+                if statement not in twins and by_form[form(statement)]:
+                    twins[statement] = by_form[form(statement)].pop(0)
+            for text, unmatched in by_form.items():
+                added[text] += unmatched
+        removed = defaultdict[str, list[Statement]](list)
         for module in old.modules.values():
-            for one in module.statements:
-                if one not in found:
-                    gone[form(one)].append(one)
-        for text, ones in gone.items():
-            if len(ones) == len(come[text]) == 1 and ones[0].binds and not ones[0].stays:
-                found[ones[0]] = come[text][0]
-    return found
+            for statement in module.statements:
+                if statement not in twins:
+                    removed[form(statement)].append(statement)
+        for text, statements in removed.items():
+            is_unique = len(statements) == len(added[text]) == 1
+            if is_unique and statements[0].binds and not statements[0].stays:
+                twins[statements[0]] = added[text][0]
+    return twins
 
 
 def _text(statement: Statement) -> str:

@@ -25,7 +25,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 
-from bench.records.equality.scopes import Reader, Scope, Variable
+from bench.records.equality.scopes import Scope, ScopeReader, Variable
 from bench.records.source_text import source_text
 
 MARK = "·"  # before a number; it may stand within a name of Python, and begins none
@@ -72,7 +72,7 @@ class LocalNames:
         self._variables: dict[tuple[int, str], Variable] = {}
         for statement in module.body:
             if not _left_alone(statement):
-                reader = Reader(frozenset(keywords))
+                reader = ScopeReader(frozenset(keywords))
                 reader.visit(statement)
                 self._variables |= reader.variables()
                 self.enclosing |= reader.enclosing

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.records.equality.scopes import Reader, Variable
+from bench.records.equality.scopes import ScopeReader, Variable
 from core.errors import UserError, nearest
 
 _WORD = re.compile(r"(?P<file>[^=:]+\.py)(:(?P<name>\w+))?=(?P<new>[^=:]+)")
@@ -97,9 +97,11 @@ class Renames:
             if module not in trees:
                 raise UserError(f"the older code has no {module}: {nearest(module, trees)}")
         for module, name in self.names:
-            known = set(_names_at_the_top(trees[module][0]))
-            if name not in known:
-                raise UserError(f"{module} of the older code has no {name}: {nearest(name, known)}")
+            top_names = set(_names_at_the_top(trees[module][0]))
+            if name not in top_names:
+                raise UserError(
+                    f"{module} of the older code has no {name}: {nearest(name, top_names)}"
+                )
         names = dict(self.names)
         size = -1
         while len(names) > size:
@@ -119,8 +121,8 @@ class Renames:
         """
         if not self.modules and not self.names:
             return
-        own = {name: new for (place, name), new in self.names.items() if place == module}
-        come = set(own.values())
+        renamed = {name: new for (place, name), new in self.names.items() if place == module}
+        come = set(renamed.values())
         for node in ast.walk(tree):
             for alias, origin in _imports_of_names(node, package):
                 if origin in self.names and alias.asname is None:
@@ -128,13 +130,13 @@ class Renames:
         if taken := come & {name for node in ast.walk(tree) for name in _all_names(node)}:
             raise UserError(f"{module} of the older code already has a name {min(taken)}")
         for statement in tree.body:
-            _Renamer(self, module, package, own).rename(statement)
+            _Renamer(self, module, package, renamed).rename(statement)
 
 
 NO_RENAMES = Renames()
 
 
-class _Renamer(Reader):
+class _Renamer(ScopeReader):
     """Gives a statement the newer names of what its module and its functions import."""
 
     def __init__(self, renames: Renames, module: str, package: str, own: Mapping[str, str]) -> None:

@@ -58,7 +58,7 @@ class Use:
         return str(getattr(self.node, self.attribute))
 
 
-class Reader(ast.NodeVisitor):
+class ScopeReader(ast.NodeVisitor):
     """Follows a statement of a module through its scopes."""
 
     def __init__(self, keywords: frozenset[str] = frozenset()) -> None:
@@ -180,7 +180,7 @@ class Reader(ast.NodeVisitor):
         self.visit_all([*node.decorator_list, *node.args.defaults, *node.args.kw_defaults])
         self.enclosing[id(node)] = self.scope
         parameters = _parameters(node.args)
-        self.visit_annotations([*(one.annotation for one in parameters), node.returns])
+        self.visit_annotations([*(parameter.annotation for parameter in parameters), node.returns])
         self.scope = Scope(self.scope, "function")
         for parameter in parameters:
             self.scope.bind(parameter.arg, kept=True)
@@ -196,12 +196,12 @@ class Reader(ast.NodeVisitor):
         arguments = node.args
         self.visit_all([*arguments.defaults, *arguments.kw_defaults])
         self.scope = Scope(self.scope, "function")
-        named = {id(one) for one in [*arguments.args, *arguments.kwonlyargs]}
+        named = {id(argument) for argument in [*arguments.args, *arguments.kwonlyargs]}
         for parameter in _parameters(arguments):
             by_name = id(parameter) in named
             # Of two, nobody could tell whether they changed places.
-            kept = by_name and (len(named) > 1 or parameter.arg in self.keywords)
-            self.scope.bind(parameter.arg, kept or parameter in arguments.kwonlyargs)
+            is_kept = by_name and (len(named) > 1 or parameter.arg in self.keywords)
+            self.scope.bind(parameter.arg, is_kept or parameter in arguments.kwonlyargs)
             self.scope.parameters.append(parameter.arg)
             self.use(parameter, "arg")
         self.visit(node.body)
@@ -220,5 +220,5 @@ class Reader(ast.NodeVisitor):
 
 def _parameters(arguments: ast.arguments) -> list[ast.arg]:
     several = [arguments.vararg, arguments.kwarg]
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *several]
-    return [one for one in every if one is not None]
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *several]
+    return [parameter for parameter in parameters if parameter is not None]

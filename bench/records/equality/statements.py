@@ -62,8 +62,8 @@ class Statement:
     @property
     def shown(self) -> str:
         """Its dotted name, or how it begins."""
-        own = sorted(self.binds) or [f"{self.text.splitlines()[0]:.60}"]
-        return f"{self.module}.{own[0]}" if self.binds else f"{self.module}: {own[0]}"
+        bound = sorted(self.binds) or [f"{self.text.splitlines()[0]:.60}"]
+        return f"{self.module}.{bound[0]}" if self.binds else f"{self.module}: {bound[0]}"
 
 
 @dataclass(frozen=True)
@@ -110,24 +110,29 @@ class Source:
     def leads_to(self, module: str, name: str) -> tuple[Thing, ...]:
         """All that a name may stand for at the top of a module; nothing for a local or built-in
         one."""
-        own = self.modules[module]
-        found: list[Thing] = [one for one in own.statements if name in one.binds]
-        for dotted in own.imports.get(name, ()):
-            found += self.origin(dotted)
-        return tuple(found)
+        entry = self.modules[module]
+        things: list[Thing] = [
+            statement for statement in entry.statements if name in statement.binds
+        ]
+        for dotted in entry.imports.get(name, ()):
+            things += self.origin(dotted)
+        return tuple(things)
 
     def origin(self, dotted: str) -> tuple[Thing, ...]:
         """What a dotted name stands for."""
         module, _, name = dotted.rpartition(".")
-        if module in self.modules and (found := self.leads_to(module, name)):
-            return found
+        if module in self.modules and (things := self.leads_to(module, name)):
+            return things
         return (dotted,)
 
     def effects(self, target: str) -> list[Statement]:
         """Statements that only do something, in all modules that the module of a class imports."""
         imported = imported_modules(target.rpartition(".")[0], self.root)
         modules = sorted(map(self.renames.module, imported))
-        return [one for name in modules for one in self.modules[name].statements if not one.binds]
+        effects = []
+        for name in modules:
+            effects += [each for each in self.modules[name].statements if not each.binds]
+        return effects
 
 
 def _name(path: Path, root: Path) -> str:
@@ -155,34 +160,34 @@ def _module(
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             future |= {alias.name for alias in node.names}
         elif _only_for_types(node) or isinstance(node, ast.Import | ast.ImportFrom):
-            for own, dotted in _imported(node, package, path):
-                imports[own] = (*imports.get(own, ()), dotted)
+            for bound, dotted in _imported(node, package, path):
+                imports[bound] = (*imports.get(bound, ()), dotted)
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             statements.append(node)
-    made = (_statement(name, node, imports, package, path, local_names) for node in statements)
-    return Module(tuple(made), imports, future)
+    parsed = (_statement(name, node, imports, package, path, local_names) for node in statements)
+    return Module(tuple(parsed), imports, future)
 
 
 def _only_for_types(node: ast.stmt) -> bool:
     """``if TYPE_CHECKING:`` over imports alone, which never run."""
     if not isinstance(node, ast.If) or ast.unparse(node.test) != "TYPE_CHECKING" or node.orelse:
         return False
-    return all(isinstance(one, ast.Import | ast.ImportFrom) for one in node.body)
+    return all(isinstance(child, ast.Import | ast.ImportFrom) for child in node.body)
 
 
 def _imported(node: ast.AST, package: str, path: Path) -> Iterator[tuple[str, str]]:
     """Names that the imports in a node bind, with the dotted names that they stand for."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Import):
-            for alias in one.names:
+    for child in ast.walk(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
                 top = alias.name.partition(".")[0]
                 # ``import models.net`` binds ``models``, but it is ``models.net`` that it is for.
                 whole = alias.asname or top in OWN
                 yield (alias.asname or top), (alias.name if whole else top)
-        elif isinstance(one, ast.ImportFrom):
-            base = "." * one.level + (one.module or "")
+        elif isinstance(child, ast.ImportFrom):
+            base = "." * child.level + (child.module or "")
             base = importlib.util.resolve_name(base, package)
-            for alias in one.names:
+            for alias in child.names:
                 if alias.name == "*":
                     raise UserError(
                         f"{path} imports everything of {base}: name what it takes, so that a proof "
@@ -201,16 +206,16 @@ def _statement(
     local_names: LocalNames | None,
 ) -> Statement:
     nodes = list(ast.walk(node))
-    for one in nodes:
-        if isinstance(one, DOCUMENTED) and ast.get_docstring(one, clean=False) is not None:
-            one.body = one.body[1:] or [ast.Pass()]
+    for child in nodes:
+        if isinstance(child, DOCUMENTED) and ast.get_docstring(child, clean=False) is not None:
+            child.body = child.body[1:] or [ast.Pass()]
     text = source_text(node)
     normal_form = local_names.text(node) if local_names else text
-    used = {one.id for one in nodes if isinstance(one, ast.Name)}
+    used = {child.id for child in nodes if isinstance(child, ast.Name)}
     names = frozenset(name for name in used if not is_number(name))
-    attributes = {one.attr for one in nodes if isinstance(one, ast.Attribute)}
+    attributes = {child.attr for child in nodes if isinstance(child, ast.Attribute)}
     decorated = any(
-        _dotted(one, imports) not in DECORATORS for one in getattr(node, "decorator_list", ())
+        _dotted(child, imports) not in DECORATORS for child in getattr(node, "decorator_list", ())
     )
     return Statement(
         module,
@@ -242,8 +247,8 @@ def _bound(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.Import | ast.ImportFrom):
         yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
     elif not isinstance(node, ast.Lambda):
-        for one in ast.iter_child_nodes(node):
-            yield from _bound(one)
+        for child in ast.iter_child_nodes(node):
+            yield from _bound(child)
 
 
 def _dotted(node: ast.expr, imports: Mapping[str, tuple[str, ...]]) -> str:
@@ -251,5 +256,5 @@ def _dotted(node: ast.expr, imports: Mapping[str, tuple[str, ...]]) -> str:
     if isinstance(node, ast.Call):
         return _dotted(node.func, imports)
     first, _, rest = ast.unparse(node).partition(".")
-    (known,) = imports.get(first, (first,))[:1]
-    return f"{known}.{rest}" if rest else known
+    (origin,) = imports.get(first, (first,))[:1]
+    return f"{origin}.{rest}" if rest else origin

@@ -61,8 +61,8 @@ def by_kernel(queries: Tensor, writes: Writes, state: Tensor | None) -> tuple[Te
     kernel, more = _choose(q, decays, strengths)
     start = None if state is None else state.contiguous()
     # The default of the package is 1/√(key width); o = S q has no such factor.
-    found, last = kernel(q, k, v, scale=1.0, initial_state=start, output_final_state=True, **more)
-    return found, last
+    outputs, last = kernel(q, k, v, scale=1.0, initial_state=start, output_final_state=True, **more)
+    return outputs, last
 
 
 def _choose(

@@ -82,11 +82,11 @@ def _scan(
     for start in range(0, time, POSITIONS):
         passed = start + steps
         at = time - 1 - passed if BACKWARDS else passed
-        there = (passed < time)[:, None] & (channels < width)[None, :]
+        inside = (passed < time)[:, None] & (channels < width)[None, :]
         places = at[:, None] * x_position + channels[None, :] * x_channel
-        block = tl.load(x + places, mask=there, other=0.0)
-        found = tl.dot(powers, block, input_precision="ieee") + of_carry * carry[None, :]
+        block = tl.load(x + places, mask=inside, other=0.0)
+        averaged = tl.dot(powers, block, input_precision="ieee") + of_carry * carry[None, :]
         places = at[:, None] * averages_position + channels[None, :] * averages_channel
-        tl.store(averages + places, found, mask=there)
+        tl.store(averages + places, averaged, mask=inside)
         # Triton takes no row by its index; of the last block the carry is not used.
-        carry = tl.sum(tl.where(steps[:, None] == POSITIONS - 1, found, 0.0), axis=0)
+        carry = tl.sum(tl.where(steps[:, None] == POSITIONS - 1, averaged, 0.0), axis=0)

@@ -108,8 +108,8 @@ def _by_steps(
             erasures = (strengths * now.keys).unsqueeze(1).unsqueeze(-1)
             memories = memories - erasures * erased.unsqueeze(-2)
             values = strengths * values
-        own = now.keys.unsqueeze(-1) * values.unsqueeze(-2)
-        memories = torch.cat((own.unsqueeze(1), memories), 1)
+        written = now.keys.unsqueeze(-1) * values.unsqueeze(-2)
+        memories = torch.cat((written.unsqueeze(1), memories), 1)
         read = (q[:, None, :, None] @ memories).squeeze(-2)
         levels = weights[:, offset, :, : memories.shape[1]].mT.unsqueeze(-1)
         outputs.append((levels * read).sum(1))
@@ -185,8 +185,8 @@ def _by_chunks(queries: Tensor, writes: Writes, weights: Tensor) -> tuple[Tensor
     memories = []
     for level in range(levels_after(length)):
         if level < lowest:
-            here = (last == level) & places
-            memories.append((to_the_end[-1] * here) @ v[-1])
+            at_level = (last == level) & places
+            memories.append((to_the_end[-1] * at_level) @ v[-1])
         else:
             memories.append(blocks.get(level, torch.zeros_like(additions[0])))
     outputs = outputs + torch.stack(past)

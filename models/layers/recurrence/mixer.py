@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.layers.residual import STANDARD_DEVIATION, Block, Mixer, ResidualModel
+from models.layers.residual import STANDARD_DEVIATION, Mixer, ResidualBlock, ResidualModel
 from models.layers.short_convolution import ShortConvolution
 
 
@@ -57,7 +57,7 @@ class RecurrentModel(ResidualModel):
         hidden, state = self.walk(self.input_output.embed(inputs).unsqueeze(1), state)
         return self.input_output.read_out(self.norm(hidden.squeeze(1))), state
 
-    def finish(self, block: Block, hidden: Tensor, mixed: Tensor) -> Tensor:
+    def finish(self, block: ResidualBlock, hidden: Tensor, mixed: Tensor) -> Tensor:
         """What leaves a block, from what entered it and what its mixer made of it."""
         hidden = hidden + mixed
         return hidden if block.mlp is None else hidden + block.mlp(hidden)
@@ -106,11 +106,11 @@ def count_more(state: Tensor | None, like: Tensor) -> tuple[int, Tensor]:
 
 def linear(inputs: int, outputs: int, *, bias: bool = False) -> nn.Linear:
     """A linear map that starts as the wrapper's do: N(0, 0.02²), bias 0."""
-    made = nn.Linear(inputs, outputs, bias=bias)
-    nn.init.normal_(made.weight, std=STANDARD_DEVIATION)
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.normal_(layer.weight, std=STANDARD_DEVIATION)
     if bias:
-        nn.init.zeros_(made.bias)
-    return made
+        nn.init.zeros_(layer.bias)
+    return layer
 
 
 def unit(x: Tensor) -> Tensor:

@@ -94,8 +94,8 @@ class ChannelDecay(Decay):
         writers = vectors[len(readers) :]
         reaches = {before: self._reach(before) for before in {r.before for r in readers}}
         # (..., blocks, readers, positions in a block, writers, positions in a block)
-        own = [[_own_position(reader, writer) for writer in writers] for reader in readers]
-        blocks = torch.stack([torch.stack(row, -1) for row in own], -2)[..., None, :, None]
+        diagonal = [[_own_position(reader, writer) for writer in writers] for reader in readers]
+        blocks = torch.stack([torch.stack(row, -1) for row in diagonal], -2)[..., None, :, None]
         size = 1
         while size < self.sums.shape[-2]:
             left_sums, _ = _halves(self.sums, size)

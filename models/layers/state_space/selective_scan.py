@@ -151,9 +151,9 @@ def _scan_(decays: Tensor, states: Tensor, chunks: int, *, reverse: bool = False
         carried = state[giving, positions[0]]
         faded = decay[giving, positions[0]]
         for position in positions[1:]:
-            here = decay[giving, position]
-            carried = torch.addcmul(state[giving, position], here, carried)
-            faded = faded * here
+            factor = decay[giving, position]
+            carried = torch.addcmul(state[giving, position], factor, carried)
+            faded = faded * factor
         # With one position in a chunk this is still a view of the states.
         carried = carried.clone()
         for previous, current in pairwise(order):
@@ -200,10 +200,10 @@ class _SelectiveScan(torch.autograd.Function):
         starts = inputs.new_empty(segments + 1, *states.shape[1:])
         starts[0] = 0
         for index in range(segments):
-            here = slice(index * size, (index + 1) * size)
-            segment = step_sizes[here], all_steps[here], write[here], rates
+            span = slice(index * size, (index + 1) * size)
+            segment = step_sizes[span], all_steps[span], write[span], rates
             _expand(decays, states, starts[index], segment, chunks)
-            outputs[here] = (read[here].unsqueeze(-2) @ states).squeeze(-2)
+            outputs[span] = (read[span].unsqueeze(-2) @ states).squeeze(-2)
             starts[index + 1] = states[-1]
         return outputs, starts
 
@@ -254,21 +254,21 @@ class _SelectiveScanGradient(torch.autograd.Function):
         adjoint = torch.zeros_like(starts[0])  # of the position after the segment
         ones = rates.new_ones(1, rates.shape[1])
         for index in reversed(range(segments)):
-            here = slice(index * size, (index + 1) * size)
-            delta, steps, grad = step_sizes[here], all_steps[here], gradient[here]
-            segment = following[here.start : here.stop + 1], steps, write[here], rates
+            span = slice(index * size, (index + 1) * size)
+            delta, steps, grad = step_sizes[span], all_steps[span], gradient[span]
+            segment = following[span.start : span.stop + 1], steps, write[span], rates
             _expand(decays, states, starts[index], segment, chunks)
 
-            torch.mul(read[here].unsqueeze(-1), grad.unsqueeze(-2), out=adjoints)
+            torch.mul(read[span].unsqueeze(-1), grad.unsqueeze(-2), out=adjoints)
             adjoints[-1].addcmul_(decays[-1], adjoint)
             # Position t acts on t + 1 through the decay of t + 1.
             _scan_(decays[1:], adjoints, chunks, reverse=True)
             adjoint.copy_(adjoints[0])
 
-            d_read[here] = (grad.unsqueeze(-2) @ states.transpose(-1, -2)).squeeze(-2)
-            d_write[here] = (steps.unsqueeze(-2) @ adjoints.transpose(-1, -2)).squeeze(-2)
-            d_steps = (write[here].unsqueeze(-2) @ adjoints).squeeze(-2)
-            d_inputs[here] = d_steps * delta
+            d_read[span] = (grad.unsqueeze(-2) @ states.transpose(-1, -2)).squeeze(-2)
+            d_write[span] = (steps.unsqueeze(-2) @ adjoints.transpose(-1, -2)).squeeze(-2)
+            d_steps = (write[span].unsqueeze(-2) @ adjoints).squeeze(-2)
+            d_inputs[span] = d_steps * delta
 
             # The buffer of adjoints goes on as the gradient of the exponents Δ A.
             # dLoss/d(Δ_t A) = dLoss/dh_t · exp(Δ_t A) · h_{t−1}
@@ -276,7 +276,7 @@ class _SelectiveScanGradient(torch.autograd.Function):
             d_exponents[1:].mul_(states[:-1])
             d_exponents[0].mul_(starts[index])
             weighted = torch.mul(d_exponents, rates, out=states)  # states are free from here on
-            d_delta[here] = (ones @ weighted).squeeze(-2).addcmul_(d_steps, inputs[here])
+            d_delta[span] = (ones @ weighted).squeeze(-2).addcmul_(d_steps, inputs[span])
             d_rates += d_exponents.mul_(delta.unsqueeze(-2)).sum((0, 1))
         return d_inputs, d_delta, d_rates, d_write, d_read
 

@@ -87,11 +87,11 @@ class GenerativeReplay(StoredInWeights):
         return super().size_in_bytes() + bytes_of(*(self._box or ()))
 
     def _write_flat(self, keys: Tensor, values: Tensor) -> None:
-        known = self._classes if self._weights else values[:, :0]
+        old_classes = self._classes if self._weights else values[:, :0]
         made_up = self._made_up(keys, values)
         super()._write_flat(*(torch.cat(p, 1) for p in zip(made_up, (keys, values), strict=True)))
         # Stored values are those that were written, not what the weights made up.
-        self._classes, self._present, _ = distinct(torch.cat((known, values), 1))
+        self._classes, self._present, _ = distinct(torch.cat((old_classes, values), 1))
         self._padded = not bool(self._present.all())
         box = keys.amin(1, keepdim=True), keys.amax(1, keepdim=True)
         if self._box is not None:

@@ -34,14 +34,14 @@ def subjects() -> dict[str, Subject]:
     """What articles are about, by name; the roles include those of the shared paragraphs."""
     paragraphs = load("article_paragraphs")
     rules = {name: paragraph["text"] for name, paragraph in paragraphs.items()}
-    known: dict[str, Choice] = {}
+    trees: dict[str, Choice] = {}
     result = {}
     for name, subject in load("article_places", "article_things").items():
         roles = dict(subject["roles"])
         # Shared paragraphs bring roles of their own, which the subject need not list.
         for used in dict.fromkeys(re.findall(r"<(\w+)>", subject["text"])):
             roles |= paragraphs[used]["roles"]
-        result[name] = Subject(roles, parse(subject["text"], rules, known))
+        result[name] = Subject(roles, parse(subject["text"], rules, trees))
     return result
 
 

@@ -28,10 +28,10 @@ def words() -> dict[str, Entries]:
 @cache
 def plots() -> dict[str, Subject]:
     """The plots by name."""
-    known: dict[str, Choice] = {}
+    trees: dict[str, Choice] = {}
     rules = load("story_rules")
     return {
-        name: Subject(plot["roles"], parse(plot["text"], rules, known))
+        name: Subject(plot["roles"], parse(plot["text"], rules, trees))
         for name, plot in load("story_plots", "story_questions").items()
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tasks.text.recipe.prompts import Lists
-    from tasks.text.recipe.settings import Settings
+    from tasks.text.recipe.settings import RecipeSettings
     from tasks.text.recipe.writers import Writer
 
 INTERRUPTED = 130
@@ -85,7 +85,7 @@ def _say(sentence: str, code: int) -> int:
     return code
 
 
-def _kept(settings: Settings) -> str:
+def _kept(settings: RecipeSettings) -> str:
     import json
 
     try:
@@ -95,19 +95,19 @@ def _kept(settings: Settings) -> str:
     return f"{stories} of {settings.stories} stories are kept in {settings.out}"
 
 
-def _run(settings: Settings) -> dict[str, Any]:
-    from tasks.text.recipe.collection import Job, collect
+def _run(settings: RecipeSettings) -> dict[str, Any]:
+    from tasks.text.recipe.collection import CollectionJob, collect
     from tasks.text.recipe.progress import progress
     from tasks.text.recipe.prompts import load_lists
 
     lists = load_lists(names=settings.names, openings=settings.openings, words=settings.words)
     writer = _writer(settings, lists)
-    job = Job(settings.out, settings.writer, writer.model, settings.seed, lists)
+    job = CollectionJob(settings.out, settings.writer, writer.model, settings.seed, lists)
     with progress() as report:
         return collect(job, writer, settings.stories, settings.tokenizer, report)
 
 
-def _writer(settings: Settings, lists: Lists) -> Writer:
+def _writer(settings: RecipeSettings, lists: Lists) -> Writer:
     from tasks.text.recipe import writers
 
     if settings.writer == "grammar":

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from tasks.text.recipe.errors import RecipeError
-from tasks.text.recipe.writers import Answer
+from tasks.text.recipe.writers import WrittenStory
 
 SECONDS_BETWEEN_FLUSHES = 1.0
 
@@ -57,7 +57,7 @@ class Answers:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def append(self, index: int, answer: Answer) -> None:
+    def append(self, index: int, answer: WrittenStory) -> None:
         """Keep one answer; it outlives a kill at once, and a power cut after a second.
 
         Raises:
@@ -83,11 +83,11 @@ class Answers:
         self._offsets = {i: offset for i, offset in self._offsets.items() if offset < self._end}
         self._file.truncate(self._end)
 
-    def read(self, index: int) -> Answer:
+    def read(self, index: int) -> WrittenStory:
         """The answer of an index that is in here."""
         self._file.seek(self._offsets[index])
-        found = self._parse(self._line())
-        return Answer(found["text"], found["model"], found["finish"])
+        entry = self._parse(self._line())
+        return WrittenStory(entry["text"], entry["model"], entry["finish"])
 
     def _line(self) -> bytes:
         # The file itself is unbuffered; lines are a few hundred to a few thousand bytes.
@@ -107,17 +107,17 @@ class Answers:
                 if not line.endswith(b"\n"):
                     self._file.truncate(offset)
                     break
-                found = self._parse(line, number)
+                entry = self._parse(line, number)
                 # Of two answers to one index the first: what was judged once stays.
-                self._offsets.setdefault(found["index"], offset)
+                self._offsets.setdefault(entry["index"], offset)
                 offset += len(line)
         return offset
 
     def _parse(self, line: bytes, number: int | None = None) -> dict[str, Any]:
         try:
-            found = json.loads(line)
-            if isinstance(found["index"], int) and isinstance(found["text"], str):
-                return found
+            entry = json.loads(line)
+            if isinstance(entry["index"], int) and isinstance(entry["text"], str):
+                return entry
         except (ValueError, KeyError, TypeError):
             pass
         place = f"line {number} of {self._path}" if number else str(self._path)

@@ -32,7 +32,7 @@ from tasks.text.recipe.answers import Answers
 from tasks.text.recipe.errors import RecipeError, WriterError
 from tasks.text.recipe.filters import KEPT, REASONS, Judge
 from tasks.text.recipe.prompts import Lists, draw_prompt
-from tasks.text.recipe.writers import NEW_TOKENS, TEMPERATURE, TOP_P, Answer, Writer
+from tasks.text.recipe.writers import NEW_TOKENS, TEMPERATURE, TOP_P, Writer, WrittenStory
 
 FORMAT = 1
 # A writer of whom nothing passes the filters would be asked for ever.
@@ -44,7 +44,7 @@ Report = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class CollectionJob:
     """What a collection is made of.
 
     Attributes:
@@ -80,7 +80,7 @@ class Judged:
     """One answer after the filters."""
 
     index: int
-    answer: Answer
+    answer: WrittenStory
     story: str
     verdict: str
 
@@ -88,7 +88,7 @@ class Judged:
 class Judging:
     """The answers of a job judged in the order of their index, as far as they are there."""
 
-    def __init__(self, job: Job, answers: Answers) -> None:
+    def __init__(self, job: CollectionJob, answers: Answers) -> None:
         self._job, self._answers = job, answers
         self._judge = Judge()
         self.next = 0
@@ -100,16 +100,18 @@ class Judging:
         while self.kept < stories and self.next in self._answers:
             answer = self._answers.read(self.next)
             # The other writers put the opening there themselves, or never read the prompt.
-            asked = self._job.writer == "endpoint"
+            by_endpoint = self._job.writer == "endpoint"
             opening = draw_prompt(self._job.lists, self._job.seed, self.next).opening
-            story, verdict = self._judge.verdict(answer.text, opening if asked else None)
+            story, verdict = self._judge.verdict(answer.text, opening if by_endpoint else None)
             self.kept += verdict == KEPT
             self.dropped_in_a_row = 0 if verdict == KEPT else self.dropped_in_a_row + 1
             self.next += 1
             yield Judged(self.next - 1, answer, story, verdict)
 
 
-def collect(job: Job, writer: Writer, stories: int, tokenizer: str, report: Report) -> Any:
+def collect(
+    job: CollectionJob, writer: Writer, stories: int, tokenizer: str, report: Report
+) -> Any:
     """Ask until ``stories`` are kept, then write the files and return the report.
 
     Args:
@@ -137,7 +139,7 @@ def collect(job: Job, writer: Writer, stories: int, tokenizer: str, report: Repo
 
 
 @contextmanager
-def _claimed(job: Job) -> Iterator[None]:
+def _claimed(job: CollectionJob) -> Iterator[None]:
     """The folder of the job, held by this process alone and of this job alone."""
     from filelock import FileLock, Timeout
 
@@ -158,7 +160,7 @@ def _claimed(job: Job) -> Iterator[None]:
         lock.release()
 
 
-def _check_same(job: Job) -> None:
+def _check_same(job: CollectionJob) -> None:
     path, answers = job.folder / "job.json", job.folder / "answers.jsonl"
     facts = job.facts()
     if not answers.exists() or not answers.stat().st_size:  # nothing that could be mixed up
@@ -168,23 +170,25 @@ def _check_same(job: Job) -> None:
     if not path.exists():
         raise RecipeError(f"{job.folder} holds answers without their job.json; name another out=")
     try:
-        known = json.loads(path.read_bytes())
-        differing = [key for key in facts if known[key] != facts[key]]
+        saved = json.loads(path.read_bytes())
+        differing = [key for key in facts if saved[key] != facts[key]]
     except (ValueError, KeyError, TypeError):
         raise RecipeError(f"{path} was damaged; name another out=") from None
     if differing:
         key = differing[0]
-        found = f"{key}={known[key]}, not {facts[key]}"
+        difference = f"{key}={saved[key]}, not {facts[key]}"
         raise RecipeError(
             f"{job.folder} holds a collection of "
-            f"{'other word lists' if key == 'lists_sha256' else found}; "
+            f"{'other word lists' if key == 'lists_sha256' else difference}; "
             "name another out=, or give the same settings"
         )
 
 
-def _ask(job: Job, writer: Writer, answers: Answers, stories: int, report: Report) -> None:
+def _ask(
+    job: CollectionJob, writer: Writer, answers: Answers, stories: int, report: Report
+) -> None:
     judging = Judging(job, answers)
-    running: dict[Future[Answer], int] = {}
+    running: dict[Future[WrittenStory], int] = {}
     with ThreadPoolExecutor(writer.workers, thread_name_prefix="writer") as threads:
         try:
             _judge(judging, stories)
@@ -221,7 +225,7 @@ def _judge(judging: Judging, stories: int) -> None:
         pass
 
 
-def _take(running: dict[Future[Answer], int], answers: Answers) -> None:
+def _take(running: dict[Future[WrittenStory], int], answers: Answers) -> None:
     """Wait for an answer and keep all that have come; then raise the first failure among them."""
     finished, _ = wait(running, return_when=FIRST_COMPLETED)
     failures = []
@@ -238,7 +242,7 @@ def _take(running: dict[Future[Answer], int], answers: Answers) -> None:
 
 
 def _write_files(
-    job: Job, answers: Answers, stories: int, tokenizer: str, report: Report
+    job: CollectionJob, answers: Answers, stories: int, tokenizer: str, report: Report
 ) -> dict[str, Any]:
     dropped = dict.fromkeys(REASONS, 0)
     characters = cut = 0

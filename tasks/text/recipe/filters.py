@@ -71,12 +71,12 @@ def clean(answer: str) -> str:
 
 def _end_of_story(text: str) -> int:
     end = len(text)
-    if found := _ENDING.search(text):
-        end = len(text[: found.start()].rstrip(_COMMENT_OPENERS))
+    if match := _ENDING.search(text):
+        end = len(text[: match.start()].rstrip(_COMMENT_OPENERS))
     # Only before the end that was found: a moral behind it is cut off already.
-    if found := _MORAL.search(text, 0, end):
+    if match := _MORAL.search(text, 0, end):
         # The whole sentence that announces the moral goes.
-        starts = [gap.end() for gap in _SENTENCE_END.finditer(text, 0, found.start())]
+        starts = [gap.end() for gap in _SENTENCE_END.finditer(text, 0, match.start())]
         end = starts[-1] if starts else 0
     return end
 

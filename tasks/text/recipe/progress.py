@@ -27,10 +27,10 @@ def progress() -> Iterator[Report]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
 
         def report(description: str, done: int, total: int) -> None:
-            known = {task.description: task.id for task in bars.tasks}
-            if description not in known:
-                known[description] = bars.add_task(description, total=total)
-            bars.update(known[description], completed=done, total=total)
+            task_ids = {task.description: task.id for task in bars.tasks}
+            if description not in task_ids:
+                task_ids[description] = bars.add_task(description, total=total)
+            bars.update(task_ids[description], completed=done, total=total)
 
         yield report
 

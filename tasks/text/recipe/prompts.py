@@ -135,13 +135,13 @@ def load_lists(
 
 def beginnings(openings: Sequence[str]) -> tuple[str, ...]:
     """Every distinct beginning of 1 to 12 whole words, in the order of the openings."""
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for opening in openings:
         words = opening.split()[:OPENING_WORDS]
         for count in range(1, len(words) + 1):
             # A dict keeps the first of equal beginnings, in order.
-            found[" ".join(words[:count])] = None
-    return tuple(found)
+            distinct[" ".join(words[:count])] = None
+    return tuple(distinct)
 
 
 def _yaml(path: Path) -> Any:
@@ -180,15 +180,15 @@ def _user_openings(path: Path) -> tuple[str, ...]:
 def _user_words(path: Path) -> Any:
     form = "it needs the three lists nouns, verbs and adjectives, such as 'nouns: [cat, dog]'"
     try:
-        found = yaml.load(_text(path), Loader=yaml.BaseLoader)
+        words_by_kind = yaml.load(_text(path), Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
         place = " ".join(str(getattr(error, "problem_mark", "")).split())
         raise RecipeError(f"{path} is not YAML ({place or 'unreadable'}); {form}") from error
     kinds = ("nouns", "verbs", "adjectives")
-    if not isinstance(found, dict) or set(found) != set(kinds):
+    if not isinstance(words_by_kind, dict) or set(words_by_kind) != set(kinds):
         raise RecipeError(f"{path} has other keys than expected; {form}")
     for kind in kinds:
-        words = found[kind]
+        words = words_by_kind[kind]
         if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
             raise RecipeError(f"'{kind}' in {path} is no list of words; {form}")
-    return found
+    return words_by_kind

@@ -25,7 +25,7 @@ LOWEST = {"stories": 1, "workers": 1, "seed": 0, "retries": 0, "timeout": 1}
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecipeSettings:
     """One collection of stories; ``tasks/text/recipe/__main__.py`` says what each key means."""
 
     writer: str
@@ -44,35 +44,35 @@ class Settings:
     tokenizer: str = ""
 
 
-def parse(words: Sequence[str]) -> Settings:
+def parse(words: Sequence[str]) -> RecipeSettings:
     """``key=value`` words, each key at most once.
 
     Raises:
         RecipeError: an unknown, repeated or missing key, or a value that does not fit.
     """
-    given: dict[str, str] = {}
+    text_by_key: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         _check_key(key)
         if not equals or not value:
             raise RecipeError(f"'{key}' has no value; write {key}=…")
-        if key in given:
+        if key in text_by_key:
             raise RecipeError(f"'{key}' is given twice; give it once")
-        given[key] = value
+        text_by_key[key] = value
     for key in ("writer", "stories", "out"):
-        if key not in given:
+        if key not in text_by_key:
             raise RecipeError(f"{key}= is missing; `python -m tasks.text.recipe --help` says what")
-    _one_of("writer", given["writer"], WRITERS)
-    writer = given["writer"]
-    _check_belonging(writer, given)
+    _one_of("writer", text_by_key["writer"], WRITERS)
+    writer = text_by_key["writer"]
+    _check_belonging(writer, text_by_key)
     # Table 1 of the paper counts GPT-2 tokens; the grammar's own tokenizer needs no download.
-    given.setdefault("tokenizer", "grammar" if writer == "grammar" else "gpt2")
-    _one_of("tokenizer", given["tokenizer"], TOKENIZERS)
-    return Settings(**{key: _value(key, value) for key, value in given.items()})
+    text_by_key.setdefault("tokenizer", "grammar" if writer == "grammar" else "gpt2")
+    _one_of("tokenizer", text_by_key["tokenizer"], TOKENIZERS)
+    return RecipeSettings(**{key: _value(key, value) for key, value in text_by_key.items()})
 
 
 def _check_key(key: str) -> None:
-    valid = [field.name for field in fields(Settings)]
+    valid = [field.name for field in fields(RecipeSettings)]
     if key in valid:
         return
     close = difflib.get_close_matches(key, valid, n=1)

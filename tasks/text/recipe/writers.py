@@ -19,11 +19,11 @@ from tasks.text.recipe.prompts import Lists, Prompt
 TEMPERATURE = 1.0
 TOP_P = 1.0
 NEW_TOKENS = 512
-INSTALL = "pip install 'memory-bench[recipe]'"
+INSTALL = "in the clone, python -m pip install -c constraints.txt -e '.[recipe]' adds it"
 
 
 @dataclass(frozen=True)
-class Answer:
+class WrittenStory:
     """What a writer gave.
 
     Attributes:
@@ -48,7 +48,7 @@ class Writer(Protocol):
     workers: int
     model: str
 
-    def write(self, prompt: Prompt) -> Answer:
+    def write(self, prompt: Prompt) -> WrittenStory:
         """The answer to one prompt.
 
         Raises:
@@ -74,11 +74,11 @@ class GrammarWriter:
         rules = stories_corpus("grammar", size=1).key("train")["grammar_sha256"]
         self.model = f"grammar-{rules[:12]}"
 
-    def write(self, prompt: Prompt) -> Answer:
+    def write(self, prompt: Prompt) -> WrittenStory:
         """The grammar's story of the prompt's index."""
         from tasks.text.grammar.stories import story
 
-        return Answer(story(self._seed, prompt.index), self.model, "stop")
+        return WrittenStory(story(self._seed, prompt.index), self.model, "stop")
 
 
 class EndpointWriter:
@@ -127,7 +127,7 @@ class EndpointWriter:
             timeout=timeout,
         )
 
-    def write(self, prompt: Prompt) -> Answer:
+    def write(self, prompt: Prompt) -> WrittenStory:
         """One question, one answer."""
         instruction = prompt.instruction(self._lists, ask_for_opening=True)
         try:
@@ -154,13 +154,13 @@ class EndpointWriter:
             raise WriterError(self._no_completion(str(error))) from None
         return self._read(completion)
 
-    def _read(self, completion: Any) -> Answer:
+    def _read(self, completion: Any) -> WrittenStory:
         try:
             choice = completion.choices[0]
             text, finish = choice.message.content or "", choice.finish_reason
         except (AttributeError, IndexError, TypeError):
             raise WriterError(self._no_completion(str(completion))) from None
-        return Answer(str(text), str(completion.model or self.model), str(finish))
+        return WrittenStory(str(text), str(completion.model or self.model), str(finish))
 
     def _refusal(self, status: int, message: str) -> str:
         advice = {
@@ -184,10 +184,10 @@ class EndpointWriter:
         return f"tried {self._retries + 1} times" if self._retries else "tried once"
 
     def _without_key(self, text: str) -> str:
-        shown = text.replace(self._key, "[key]") if self._key else text
+        masked = text.replace(self._key, "[key]") if self._key else text
         # Some services repeat a key with stars in the middle.
-        shown = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(shown.split()))
-        return shown if len(shown) <= 160 else shown[:160] + "…"
+        masked = re.sub(r"\S*\*{3,}\S*", "[key]", " ".join(masked.split()))
+        return masked if len(masked) <= 160 else masked[:160] + "…"
 
 
 def _addresses(address: str) -> tuple[str, str]:
@@ -251,7 +251,7 @@ class TransformersWriter:
             ) from error
         self._model.to(device).eval()
 
-    def write(self, prompt: Prompt) -> Answer:
+    def write(self, prompt: Prompt) -> WrittenStory:
         """The opening and what the model says after it."""
         beginning = self._beginning(prompt)
         room = self._room(len(beginning))
@@ -266,7 +266,7 @@ class TransformersWriter:
         whole = self._tokenizer.decode(output, skip_special_tokens=True)
         ended = len(output) < len(beginning) + room or output[-1] == self._tokenizer.eos_token_id
         text = prompt.opening + whole[len(before) :]
-        return Answer(text, self.model, "stop" if ended else "length")
+        return WrittenStory(text, self.model, "stop" if ended else "length")
 
     def _sample(self, inputs: Any, room: int, seed: int) -> list[int]:
         torch = self._torch

@@ -70,23 +70,23 @@ def _check_volumes(volumes: list[Path]) -> None:
         raise TextError(f"volumes of several archives lie together: {', '.join(sorted(archives))}")
     archive = archives.pop()
     numbers = {int(match["number"]) for match in matches if match}
-    again = f"download it from {SOURCE} into the same folder"
+    advice = f"download it from {SOURCE} into the same folder"
     # Gaps by their numbers; a missing last volume only shows in the size, below.
     for number in range(1, max(numbers)):
         if number not in numbers:
-            raise TextError(f"the volume {archive}.{number:03d} is missing: {again}")
+            raise TextError(f"the volume {archive}.{number:03d} is missing: {advice}")
     with volumes[0].open("rb") as file:
         header = file.read(FIRST_HEADER.size)
     if len(header) < FIRST_HEADER.size or not header.startswith(SIGNATURE):
-        raise TextError(f"{volumes[0].name} is not the first volume of a 7z archive: {again}")
+        raise TextError(f"{volumes[0].name} is not the first volume of a 7z archive: {advice}")
     *_, offset, size, _ = FIRST_HEADER.unpack(header)
     # A 7z archive ends with its header, whose place the first bytes state.
     expected = FIRST_HEADER.size + offset + size
-    found = sum(volume.stat().st_size for volume in volumes)
-    if found < expected:
+    present = sum(volume.stat().st_size for volume in volumes)
+    if present < expected:
         raise TextError(
-            f"the volumes of {archive} have {found} of {expected} bytes: {archive}."
-            f"{max(numbers) + 1:03d} is missing, or one of the others is cut short; {again}"
+            f"the volumes of {archive} have {present} of {expected} bytes: {archive}."
+            f"{max(numbers) + 1:03d} is missing, or one of the others is cut short; {advice}"
         )
 
 

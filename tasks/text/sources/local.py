@@ -56,8 +56,8 @@ class FileCorpus(Corpus):
         self.splits = tuple(files)
         self._files, self._kind = files, kind
         # A file may serve two splits, and is looked at once.
-        every = list(dict.fromkeys(path for paths in files.values() for path in paths))
-        self.notes = [*notes, *(_note_on_marks(path) for path in self._with_marks(every))]
+        all_paths = list(dict.fromkeys(path for paths in files.values() for path in paths))
+        self.notes = [*notes, *(_note_on_marks(path) for path in self._with_marks(all_paths))]
 
     def key(self, split: str) -> dict[str, Any]:
         """Name, size and time of change of each file."""

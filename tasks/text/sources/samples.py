@@ -188,11 +188,13 @@ class SampleCorpus(Corpus):
         """How many rows were found, where this process has looked for them."""
         if self._found is None:
             return []
-        exact, found = len(self._found.exact), len(self._found.texts)
-        said = f"{self.name}: {found:,} of {self._rows:,} rows were found, {exact:,} byte for byte"
+        exact, present = len(self._found.exact), len(self._found.texts)
+        sentence = (
+            f"{self.name}: {present:,} of {self._rows:,} rows were found, {exact:,} byte for byte"
+        )
         if exact == self._rows:
-            return [f"{said}: it is the text of the committed records"]
-        return [f"{said}: it is another text than that of the committed records"]
+            return [f"{sentence}: it is the text of the committed records"]
+        return [f"{sentence}: it is another text than that of the committed records"]
 
     @cached_property
     def _rows(self) -> int:
@@ -224,11 +226,13 @@ class SampleCorpus(Corpus):
     def _selected(self, report: Report | None) -> Selection:
         """What was found; of the hub it is kept, so that the dataset is read once."""
         if self._found is None:
-            kept = None if self._place is not None else self._cache()
-            self._found = _read_selection(kept) if kept and kept.is_file() else self._look(report)
+            cache = None if self._place is not None else self._cache()
+            self._found = (
+                _read_selection(cache) if cache and cache.is_file() else self._look(report)
+            )
             # Only what came from the hub is kept: a copy on this machine is read again.
-            if kept and not kept.is_file():
-                _keep_selection(self._found, kept)
+            if cache and not cache.is_file():
+                _keep_selection(self._found, cache)
             # Another text than that of the committed records must not have its name alone.
             if len(self._found.exact) < self._rows:
                 self.source += f", {len(self._found.exact):,} of the {self._rows:,} rows"
@@ -247,16 +251,16 @@ class SampleCorpus(Corpus):
         return folder / "rows.parquet"
 
     def _look(self, report: Report | None) -> Selection:
-        rows, found = RowList.read(self._list), Selection()
+        rows, selection = RowList.read(self._list), Selection()
         sources = [read_public(p) for p in self._facts["public"]]
         if self._place is not None:
             sources = [read_documents(path) for path in self._files()]
         for source in sources:
-            watched = _watched(source, f"looking for {self.name}", found, self._rows, report)
-            select(watched, rows, found)
-            if len(found.exact) == self._rows:
+            watched = _watched(source, f"looking for {self.name}", selection, self._rows, report)
+            select(watched, rows, selection)
+            if len(selection.exact) == self._rows:
                 break
-        return found
+        return selection
 
     def _files(self) -> list[Path]:
         """The files of documents at the place, in the order of their names."""
@@ -350,10 +354,10 @@ def _read_selection(path: Path) -> Selection:
     from pyarrow import parquet
 
     rows = parquet.read_table(path).to_pylist()
-    found = Selection()
+    selection = Selection()
     for row in rows:
-        found.add(row["index"], row["text"], row["exact"])
-    return found
+        selection.add(row["index"], row["text"], row["exact"])
+    return selection
 
 
 def sample_at(place: Path) -> SampleCorpus | None:

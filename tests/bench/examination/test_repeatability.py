@@ -70,6 +70,8 @@ NO_TENSOR = LOST.format("state that is no tensor of the model")
         (guests.Clock, TWICE),
         (guests.ClassCounter, TWICE),
         (guests.DefaultRng, TWICE),
+        (guests.Address, TWICE),
+        (guests.TextOfObject, TWICE),
         (guests.Secrets, OUTPUTS),
         (guests.PlainNumber, OUTPUTS),
         (guests.UnseededNoise, OUTPUTS),

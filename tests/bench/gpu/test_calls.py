@@ -16,7 +16,7 @@ import pytest
 from bench.gpu.__main__ import main
 from bench.gpu.calls import in_order, run_parts
 from bench.gpu.packing import pack
-from bench.gpu.parts import Part, parts_of
+from bench.gpu.parts import GpuPart, parts_of
 from bench.gpu.request import GpuRequest
 from bench.gpu.results import Result, read_results, read_speed, read_whole
 from bench.records.schema import read_records
@@ -89,11 +89,11 @@ def test_a_part_that_fails_or_takes_too_long_is_noted_and_the_next_begins(tmp_pa
     quick.write_text("def test_right():\n    pass\n\ndef test_wrong():\n    assert 1 == 2\n")
     request = GpuRequest(device="cpu", minutes=20, store=tmp_path / "store")
 
-    def checks(name: str, file: Path, share: float) -> Part:
-        return Part(name, name, share, "bench.gpu.checks", [str(file)], read_whole)
+    def checks(name: str, file: Path, share: float) -> GpuPart:
+        return GpuPart(name, name, share, "bench.gpu.checks", [str(file)], read_whole)
 
     parts = [
-        Part("broken", "broken", 1.0, "bench.gpu.sweeps", ["plan=none"], read_whole),
+        GpuPart("broken", "broken", 1.0, "bench.gpu.sweeps", ["plan=none"], read_whole),
         checks("slow", slow, 0.0025),
         checks("quick", quick, 1.0),
     ]

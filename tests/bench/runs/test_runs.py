@@ -213,7 +213,8 @@ def test_a_model_of_another_package_and_its_failures(
     told = (store / "work" / bug_record.run_id / "traceback.txt").read_text()
     assert "no such thing" in told
     assert "no such thing" not in str(bug_record.cause)
-    assert "in full: RuntimeError: no such thing" in bug.stdout
+    assert "failed: RuntimeError: no such thing (details in work/" in bug.stdout
+    assert bug.stdout.count("RuntimeError") == 1
 
     # Identity is by source: another body, another run. Started in its folder, a process finds it.
     (package / "my_package.py").write_text(FOREIGN.replace("width=8", "width=8, unused=0"))

@@ -139,6 +139,22 @@ class SetOrder(WithBuffer):
         return [float(name) for name in {str(k) for k in range(WIDTH)}]
 
 
+class Address(WithBuffer):
+    persistent = True
+
+    def drawn(self) -> object:
+        return [id(object()) // 16 % 1000] * WIDTH
+
+
+class TextOfObject(WithBuffer):
+    """The text of an object has its address, which no word of the source says."""
+
+    persistent = True
+
+    def drawn(self) -> object:
+        return [float(ord(letter)) for letter in f"{object()}"[-WIDTH - 1 : -1]]
+
+
 class PlainNumber(Guest):
     """Drawn where no seed reaches, and no tensor."""
 

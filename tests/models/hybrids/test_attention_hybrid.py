@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from models.hybrids.attention_hybrid import MIXERS, AttentionHybrid, FullAttention
-from models.linear.delta_net import DeltaRule
+from models.linear.delta_net import DeltaRuleMixer
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
 from tests.models.built import NETWORK, in_steps
@@ -35,7 +35,7 @@ def test_attention_is_the_last_layer_of_every_few() -> None:
     assert kinds(layers=3, attention_every=1) == "aaa"
     assert kinds(layers=3, attention_every=2) == "ama"
     first = AttentionHybrid(SPECIFICATION, width=16)._typed_blocks()[0].mixer
-    assert isinstance(first, DeltaRule)
+    assert isinstance(first, DeltaRuleMixer)
     assert first.decays_by == "channel"
 
 

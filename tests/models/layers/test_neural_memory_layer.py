@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from models.layers.memory_network import initial_weights, read_memory, surprise
 from models.layers.neural_memory import (
+    GradientWrites,
     MemoryState,
-    Rule,
-    Writes,
+    UpdateRule,
     recur_memory,
     scan_memory,
     start_of,
@@ -33,7 +33,7 @@ def normal(generator: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-def setting(time: int, depth: int, seed: int = 0) -> tuple[list[Tensor], Writes, Tensor]:
+def setting(time: int, depth: int, seed: int = 0) -> tuple[list[Tensor], GradientWrites, Tensor]:
     """Weights that are not zero anywhere, writes whose rates take both ends, and queries."""
     generator = torch.Generator().manual_seed(1000 * seed + 10 * time + depth)
     sizes = [KEY, *[WIDTH] * (depth - 1), VALUE]
@@ -43,7 +43,7 @@ def setting(time: int, depth: int, seed: int = 0) -> tuple[list[Tensor], Writes,
     rates[1:, ..., time // 3] = 0.0
     keys = functional.normalize(normal(generator, *BATCH, time, KEY), dim=-1)
     values, queries = normal(generator, *BATCH, time, VALUE), normal(generator, *BATCH, time, KEY)
-    return weights, Writes(keys, values, 0.1 * rates[0], rates[1], rates[2]), queries
+    return weights, GradientWrites(keys, values, 0.1 * rates[0], rates[1], rates[2]), queries
 
 
 def network(weights: list[Tensor], x: Tensor, activation: str) -> Tensor:
@@ -67,7 +67,7 @@ class Clip(torch.autograd.Function):
 
 
 def loop(
-    weights: list[Tensor], writes: Writes, queries: Tensor, rule: Rule, read_own: bool
+    weights: list[Tensor], writes: GradientWrites, queries: Tensor, rule: UpdateRule, read_own: bool
 ) -> tuple[Tensor, list[Tensor]]:
     """Equations 11, 13 and 14 for one memory after the other, gradients by autograd."""
     outputs, ends = [], []
@@ -107,9 +107,9 @@ def loop(
 def scanned(
     form: Callable[..., tuple[Tensor, MemoryState]],
     weights: list[Tensor],
-    writes: Writes,
+    writes: GradientWrites,
     queries: Tensor,
-    rule: Rule,
+    rule: UpdateRule,
     read_own: bool,
 ) -> tuple[Tensor, list[Tensor]]:
     start = start_of(tuple(weights), writes)
@@ -120,15 +120,17 @@ def scanned(
 def with_gradients(
     function: Callable[..., tuple[Tensor, list[Tensor]]],
     weights: list[Tensor],
-    writes: Writes,
+    writes: GradientWrites,
     queries: Tensor,
-    rule: Rule,
+    rule: UpdateRule,
     read_own: bool = True,
 ) -> list[Tensor]:
     """Outputs, final weights, and the gradients of both in everything that goes in."""
     leaves = [t.detach().clone().requires_grad_() for t in (*weights, *writes, queries)]
     depth = len(weights)
-    outputs, ends = function(leaves[:depth], Writes(*leaves[depth:-1]), leaves[-1], rule, read_own)
+    outputs, ends = function(
+        leaves[:depth], GradientWrites(*leaves[depth:-1]), leaves[-1], rule, read_own
+    )
     found = [outputs, *ends]
     loss = sum((t * torch.arange(t.numel()).to(t).cos().view(t.shape)).sum() for t in found)
     assert isinstance(loss, Tensor)
@@ -152,10 +154,16 @@ def recurrence(*arguments: object) -> tuple[Tensor, list[Tensor]]:
 @pytest.mark.parametrize("read_own", [True, False])
 @pytest.mark.parametrize(
     "rule",
-    [Rule(1), Rule(3, "gelu"), Rule(4, "silu", 0.5), Rule(16), Rule(3, "silu", 2.0, 0.5)],
+    [
+        UpdateRule(1),
+        UpdateRule(3, "gelu"),
+        UpdateRule(4, "silu", 0.5),
+        UpdateRule(16),
+        UpdateRule(3, "silu", 2.0, 0.5),
+    ],
     ids=["plain", "gelu", "bounded", "short", "bounded gradient"],
 )
-def test_both_forms_equal_the_loop(depth: int, read_own: bool, rule: Rule) -> None:
+def test_both_forms_equal_the_loop(depth: int, read_own: bool, rule: UpdateRule) -> None:
     arguments = (*setting(11, depth), rule, read_own)
     expected = with_gradients(loop, *arguments)
     assert_equal(with_gradients(recurrence, *arguments), expected)
@@ -167,7 +175,7 @@ def test_both_forms_equal_the_loop(depth: int, read_own: bool, rule: Rule) -> No
 def test_scan_equals_the_recurrence(chunk: int, time: int) -> None:
     """Odd lengths, chunks from 1 to 64, lengths below a chunk; a chunk of 64 is too long a step to
     leave unbounded."""
-    arguments = (*setting(time, 2), Rule(chunk, "silu", 1.0))
+    arguments = (*setting(time, 2), UpdateRule(chunk, "silu", 1.0))
     expected = with_gradients(recurrence, *arguments)
     assert_equal(with_gradients(scan, *arguments), expected)
 
@@ -178,7 +186,7 @@ def test_many_calls_equal_one(
     cuts: tuple[int, ...], form: Callable[..., tuple[Tensor, MemoryState]]
 ) -> None:
     weights, writes, queries = setting(13, 2)
-    rule = Rule(4)
+    rule = UpdateRule(4)
     expected, end = form(start_of(tuple(weights), writes), writes, queries, rule)
     state, found = start_of(tuple(weights), writes), []
     for low, high in itertools.pairwise(cuts):
@@ -200,7 +208,7 @@ def test_readings_are_causal(read_own: bool, last: int) -> None:
     """A later write moves no earlier reading; the write of a position moves its own reading with
     ``read_own`` and only the next one without."""
     weights, writes, queries = setting(12, 2)
-    rule = Rule(4)
+    rule = UpdateRule(4)
     outputs, _ = scan_memory(
         start_of(tuple(weights), writes), writes, queries, rule, read_own=read_own
     )
@@ -222,11 +230,13 @@ def test_gradients_through_many_chunks_need_their_bound(period: int) -> None:
     start = initial_weights(size, size, 4, 2 * size)
     keys = functional.normalize(torch.randn(1, period, size), dim=-1)
     keys, values = (x.repeat(1, time, 1)[:, :time] for x in (keys, torch.randn(1, period, size)))
-    writes = Writes(keys, values, *(torch.full((1, time), rate) for rate in (0.1, 0.5, 0.01)))
+    writes = GradientWrites(
+        keys, values, *(torch.full((1, time), rate) for rate in (0.1, 0.5, 0.01))
+    )
     readings, finite = [], []
     for bound in (None, 1.0):
         weights = tuple(layer.clone().requires_grad_() for layer in start)
-        rule = Rule(16, "silu", 10.0, bound)
+        rule = UpdateRule(16, "silu", 10.0, bound)
         outputs, _ = scan_memory(start_of(weights, writes), writes, keys, rule)
         assert outputs is not None
         outputs[:, -1].square().mean().backward()
@@ -246,7 +256,7 @@ def test_the_matrix_is_the_delta_rule() -> None:
         start_of(tuple(weights), writes),
         writes._replace(steps=rates[0], momenta=rates[1], forgetting=rates[2]),
         queries,
-        Rule(),
+        UpdateRule(),
     )
     matrix = weights[0]
     for key, value in zip(writes.keys.unbind(-2), writes.values.unbind(-2), strict=True):
@@ -261,7 +271,7 @@ def test_equation_16_without_momentum() -> None:
     writes = writes._replace(
         momenta=torch.zeros_like(writes.momenta), forgetting=0.9 * writes.forgetting
     )
-    _, state = scan_memory(start_of(tuple(weights), writes), writes, queries, Rule(7))
+    _, state = scan_memory(start_of(tuple(weights), writes), writes, queries, UpdateRule(7))
     beta = (1 - writes.forgetting).cumprod(-1)[..., None]
     for layer, (inputs, errors), found in zip(
         weights,
@@ -280,9 +290,9 @@ def test_forgetting_everything_leaves_the_last_surprise() -> None:
     writes = writes._replace(
         momenta=torch.zeros_like(writes.momenta), forgetting=torch.ones_like(writes.forgetting)
     )
-    for tensor in with_gradients(scan, weights, writes, queries, Rule(8)):
+    for tensor in with_gradients(scan, weights, writes, queries, UpdateRule(8)):
         assert tensor.isfinite().all()
-    _, state = scan_memory(start_of(tuple(weights), writes), writes, queries, Rule(8))
+    _, state = scan_memory(start_of(tuple(weights), writes), writes, queries, UpdateRule(8))
     (inputs, errors), *_ = surprise(tuple(weights), writes.keys, writes.values, "silu")
     last = -writes.steps[..., -1:, None] * errors[..., -1:, :].mT @ inputs[..., -1:, :]
     assert_near(state.weights[0], last, **MEMORY)
@@ -294,10 +304,10 @@ def test_bounded_surprises_make_weights_grow_linearly_at_worst() -> None:
     weights = initial_weights(8, 8, 4, 16)
     keys, values = (torch.randn(1, 4096, 8, generator=generator) for _ in range(2))
     steps = torch.ones(1, 4096)
-    writes = Writes(keys, values, steps, 0.9 * steps, 0 * steps)
+    writes = GradientWrites(keys, values, steps, 0.9 * steps, 0 * steps)
     ends = {}
     for bound in (None, 1.0):
-        rule = Rule(16, "silu", bound)
+        rule = UpdateRule(16, "silu", bound)
         outputs, state = scan_memory(start_of(weights, writes), writes, keys, rule)
         ends[bound] = outputs.isfinite().all() and all(w.isfinite().all() for w in state.weights)
         if bound is not None:
@@ -330,12 +340,12 @@ def test_first_layers_have_the_variance_of_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (Rule(0), "chunk=0"),
-        (Rule(1, "relu"), "relu"),  # type: ignore[arg-type]
-        (Rule(1, "silu", 0.0), "largest_surprise=0.0"),
-        (Rule(1, "silu", None, 0.0), "largest_gradient=0.0"),
+        (UpdateRule(0), "chunk=0"),
+        (UpdateRule(1, "relu"), "relu"),  # type: ignore[arg-type]
+        (UpdateRule(1, "silu", 0.0), "largest_surprise=0.0"),
+        (UpdateRule(1, "silu", None, 0.0), "largest_gradient=0.0"),
     ],
 )
-def test_senseless_rules_are_refused(rule: Rule, said: str) -> None:
+def test_senseless_rules_are_refused(rule: UpdateRule, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         rule.checked()

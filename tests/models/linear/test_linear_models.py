@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.recurrence.mixer import RecurrentMixer
-from models.linear.delta_net import DeltaNet, DeltaRule
+from models.linear.delta_net import DeltaNet, DeltaRuleMixer
 from models.linear.gla import GLA, GatedLinearAttention
 from models.linear.linear_transformer import LinearAttention, LinearTransformer
 from models.linear.mamba2 import Mamba2, Mamba2Mixer
 from models.linear.retnet import Retention, RetNet
-from models.linear.rwkv7 import RWKV7, ChannelMixing, TimeMixing
+from models.linear.rwkv7 import RWKV7, RWKV7ChannelMixing, RWKV7TimeMixing
 from models.specification import SequenceSpecification
 from tests.closeness import assert_near
 
@@ -98,7 +98,7 @@ def gated_linear_attention(mixer: GatedLinearAttention, x: Tensor) -> Tensor:
     return mixer.output_projection(normed.flatten(2) * functional.silu(mixer.gate(x)))
 
 
-def delta_rule(mixer: DeltaRule, x: Tensor) -> Tensor:
+def delta_rule(mixer: DeltaRuleMixer, x: Tensor) -> Tensor:
     assert mixer.neighbours.convolution is not None
     seen = functional.silu(convolved(mixer.projection(x), mixer.neighbours.convolution.filters))
     q, k, v = (p.unflatten(-1, (mixer.heads, -1)) for p in seen.split(mixer.parts, -1))
@@ -137,7 +137,7 @@ def state_space_dual(mixer: Mamba2Mixer, x: Tensor) -> Tensor:
     return mixer.output_projection(normed * mixer.norm.weight)
 
 
-def time_mixing(mixer: TimeMixing, x: Tensor, first_values: Tensor | None = None) -> Tensor:
+def time_mixing(mixer: RWKV7TimeMixing, x: Tensor, first_values: Tensor | None = None) -> Tensor:
     before = torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1]), 1)
     seen = {n: x * (1 - mu) + before * mu for n, mu in mixer.shares.items()}
     low = {n: list(maps.parameters()) for n, maps in mixer.low.items()}
@@ -170,7 +170,7 @@ def time_mixing(mixer: TimeMixing, x: Tensor, first_values: Tensor | None = None
     return mixer.output_projection(y * gate)
 
 
-def channel_mixing(mixer: ChannelMixing, x: Tensor) -> Tensor:
+def channel_mixing(mixer: RWKV7ChannelMixing, x: Tensor) -> Tensor:
     before = torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1]), 1)
     inner = mixer.expansion(x * (1 - mixer.shares) + before * mixer.shares)
     return mixer.output_projection(functional.relu(inner) ** 2)
@@ -296,7 +296,7 @@ def test_initial_decays_are_those_of_the_papers() -> None:
     )
     spread = Retention(64, 2, decays="spread").log_decays(torch.zeros(1, 1, 2, 8))
     assert spread.exp().flatten().tolist() == pytest.approx([1 - 2**-5, 1 - 2**-12])
-    for mixer in (Mamba2Mixer(512), DeltaRule(128, 2, decay="head")):
+    for mixer in (Mamba2Mixer(512), DeltaRuleMixer(128, 2, decay="head")):
         steps = functional.softplus(mixer.step_bias.detach())
         assert steps.min() >= 0.99e-3
         assert steps.max() <= 0.101

@@ -106,9 +106,11 @@ def in_chunks(
 def test_chunks_equal_the_sums(length: int, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = arguments(length, rule)
     expected = results(naive, drawn)
+    # The first gate decays a memory that is 0: its gradient is what is left of products of these.
+    summed = {"g": float(drawn["q"].abs().max() * drawn["v"].abs().max())}
     for chunk in (4, 32):
         monkeypatch.setattr(levels, "CHUNK", chunk)
-        assert_accurate(results(in_chunks, drawn), expected)
+        assert_accurate(results(in_chunks, drawn), expected, summed=summed)
 
 
 @pytest.mark.parametrize("rule", ["additive", "delta"])

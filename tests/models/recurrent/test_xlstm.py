@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from models.recurrent.xlstm import (
     XLSTM,
-    MatrixMemory,
     ScalarLSTMMixer,
+    ScaledMatrix,
     matrix_lstm,
 )
 from models.specification import SequenceSpecification
@@ -60,7 +60,7 @@ def scaled(
 ) -> tuple[Tensor, ...]:
     joined = torch.cat((memory, count.unsqueeze(-1)), -1)
     scale = torch.full(memory.shape[:2], 0.7, dtype=memory.dtype)
-    state = MatrixMemory(joined * math.exp(-0.7), scale)
+    state = ScaledMatrix(joined * math.exp(-0.7), scale)
     outputs, state = matrix_lstm(q, k, v, i, f, state)
     last = state.scale.exp()[..., None, None] * state.memory
     return outputs, last[..., :-1], last[..., -1]

@@ -19,7 +19,7 @@ from tasks.power_law import slope
 from tasks.scaling_laws import ScalingLaws
 from tasks.scaling_laws import errors as errors_module
 from tasks.scaling_laws.draws import Draws
-from tasks.scaling_laws.errors import Batch
+from tasks.scaling_laws.errors import TrialBatch
 from tasks.zipf import zipf
 from tests.closeness import assert_near
 
@@ -55,7 +55,7 @@ def test_equal_to_memories_that_are_written_and_read(
     memories = {d: OuterProduct(d, d, scheme=scheme, **SCHEMES[scheme]) for d in dimensions}
     counts = torch.stack([draws.counts(trial, samples) for trial in trials])
     weights = {d: memory.weights(counts) for d, memory in memories.items()}
-    quick = Batch(draws, trials, 0, weights, *lengths).errors()
+    quick = TrialBatch(draws, trials, 0, weights, *lengths).errors()
 
     of_classes = draws.class_vectors(trials, 0, 7).double()
     [(_, of_tokens)] = draws.token_vectors(trials, 0, 7, tokens)

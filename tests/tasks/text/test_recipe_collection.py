@@ -17,11 +17,11 @@ import pytest
 from tasks.text.grammar.stories import story
 from tasks.text.recipe.__main__ import main
 from tasks.text.recipe.answers import Answers
-from tasks.text.recipe.collection import MOST_DROPPED_IN_A_ROW, Job, collect
+from tasks.text.recipe.collection import MOST_DROPPED_IN_A_ROW, CollectionJob, collect
 from tasks.text.recipe.errors import RecipeError, WriterError
 from tasks.text.recipe.filters import NEAR_DUPLICATE
 from tasks.text.recipe.prompts import Prompt, draw_prompt, load_lists
-from tasks.text.recipe.writers import Answer
+from tasks.text.recipe.writers import WrittenStory
 from tasks.text.tokenizers import load_tokenizer
 from tests.conftest import Command
 
@@ -51,17 +51,19 @@ class Scripted:
         self.asked: list[int] = []
         self._lock = threading.Lock()
 
-    def write(self, prompt: Prompt) -> Answer:
+    def write(self, prompt: Prompt) -> WrittenStory:
         with self._lock:
             self.asked.append(prompt.index)
         if prompt.index == self.stops_at:
             raise WriterError("out of ink")
         time.sleep(0.003 * (prompt.index * 7 % 4))  # later questions are answered first
-        return Answer(self.texts[prompt.index], "script", "length" if prompt.index == 0 else "stop")
+        return WrittenStory(
+            self.texts[prompt.index], "script", "length" if prompt.index == 0 else "stop"
+        )
 
 
-def job(folder: Path, **changes: Any) -> Job:
-    return Job(
+def job(folder: Path, **changes: Any) -> CollectionJob:
+    return CollectionJob(
         folder, **{"writer": "grammar", "model": "script", "seed": 0, **changes}, lists=LISTS
     )
 
@@ -146,7 +148,7 @@ def test_lines_longer_than_a_read(tmp_path: Path) -> None:
     texts = ["a" * size for size in (4095, 4096, 4097, 20_000, 3)]
     with Answers(tmp_path / "answers") as answers:
         for index, text in enumerate(texts):
-            answers.append(index, Answer(text, "é", "stop"))
+            answers.append(index, WrittenStory(text, "é", "stop"))
     with Answers(tmp_path / "answers") as answers:
         assert [answers.read(index).text for index in range(5)] == texts
         assert len(answers) == 5
@@ -173,7 +175,7 @@ def test_another_collection_is_not_mixed_in(
 
 def test_only_one_process_writes(tmp_path: Path) -> None:
     class Nested(Scripted):
-        def write(self, prompt: Prompt) -> Answer:
+        def write(self, prompt: Prompt) -> WrittenStory:
             with pytest.raises(RecipeError, match="another process"):
                 collect(job(tmp_path), Scripted(TEXTS), 1, "grammar", silent)
             return super().write(prompt)

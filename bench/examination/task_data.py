@@ -1,0 +1,197 @@
+"""Whether a task of somebody else gives the same data whenever it is asked, and targets that count.
+
+A run is named by hashes of its data and takes up its training at any step, so a batch is a function
+of settings, seed and step alone. A draw from a global generator, from one that was made with the
+task, or from state between calls looks right in one process and is another run in the next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from bench.config.settings import Configuration
+from bench.examination.task_elsewhere import hashed_elsewhere
+from bench.records.code import code_hash, is_own
+from bench.training.building import data_hashes, task_of
+from bench.training.mistakes import data_in_sentences
+from bench.training.seeding import kept_random_state, seed_generators
+from core.errors import UserError
+from models.specification import SequenceSpecification
+from tasks.interface import Batch, Evaluation, Task
+
+STEPS, SIZE = 4, 8  # of the training that are made again
+CPU = torch.device("cpu")
+# What the global generators are seeded with before data are made: other numbers each time.
+FIRST, SECOND = 1, 2
+
+
+def examined_data_hashes(configuration: Configuration) -> dict[str, str]:
+    """SHA-256 of every split of the configured task; one of another package or file is examined.
+
+    Raises:
+        UserError: the data cannot be used, or are others each time.
+    """
+    target = configuration.tasks["_target_"]
+    if is_own(target):
+        return data_hashes(configuration)
+    with kept_random_state(CPU):
+        seed_generators(FIRST, CPU)
+        hashes = data_hashes(configuration)
+    key = json.dumps(configuration.tasks, sort_keys=True), code_hash(target)
+    if key not in _passed:
+        with (
+            hashed_elsewhere(configuration.tasks) as hashes_elsewhere,
+            data_in_sentences(target),
+            kept_random_state(CPU),
+        ):
+            examine_task(configuration, hashes)
+            _refuse_others(target, hashes, hashes_elsewhere() or hashes, " in another process")
+        _passed.add(key)
+    return hashes
+
+
+_passed: set[tuple[str, str]] = set()  # settings and code of tasks that were examined here
+
+
+def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
+    """Make two tasks of one configuration, and compare what they give.
+
+    Args:
+        hashes: of the data of a third one.
+
+    Raises:
+        UserError: they differ, or no model could be trained on a batch.
+    """
+    name = f"tasks ({configuration.tasks['_target_']})"
+    seed_generators(FIRST, CPU)
+    task = task_of(configuration.tasks)
+    if isinstance(task, Task):
+        specification = task.specification()
+        batches = [task.training_batch(0, step, SIZE) for step in range(STEPS)]
+        for batch in batches:
+            if fault := fault_of_batch(batch, specification):
+                raise UserError(f"{name}: {fault}")
+        if not any(batch.asked for batch in batches):
+            raise UserError(
+                f"{name}: the first {STEPS} batches of a training ask for nothing, since every "
+                "target is -100: give targets that count"
+            )
+    seed_generators(SECOND, CPU)
+    again = task_of(configuration.tasks)
+    if isinstance(again, Task):
+        # From the last step to the first: a generator that goes on from call to call, seeded or
+        # not, gives others then.
+        for step in reversed(range(STEPS)):
+            other = again.training_batch(0, step, SIZE)
+            if not _equal(batches[step], other):
+                sequences = f"the sequences of training step {step}"
+                raise UserError(_differs(configuration.tasks["_target_"], sequences))
+    _refuse_others(configuration.tasks["_target_"], hashes, again.data_hashes())
+
+
+def _refuse_others(
+    target: str, hashes: Mapping[str, str], others: Mapping[str, str], where: str = ""
+) -> None:
+    for split in sorted(hashes.keys() | others.keys()):
+        if hashes.get(split) != others.get(split):
+            raise UserError(_differs(target, f"the data of '{split}'", where))
+
+
+def fault_of_batch(batch: object, specification: SequenceSpecification) -> str | None:
+    """What keeps every model from being trained on a batch, in a sentence; None if nothing does."""
+    if not isinstance(batch, Batch):
+        kind = type(batch).__name__
+        return f"training_batch gave a {kind}: return a Batch of tasks.interface"
+    inputs, targets = batch.inputs, batch.targets
+    if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
+        kinds = f"{type(inputs).__name__} and {type(targets).__name__}"
+        return f"a training batch has inputs and targets of types {kinds}: give tensors"
+    shape = f"inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}"
+    longest = specification.maximum_length
+    if specification.vocabulary is not None:
+        if inputs.dtype != torch.int64 or inputs.dim() != 2:
+            return f"a training batch has {shape}: a task of tokens gives int64 (batch, time)"
+        least, largest = int(inputs.min()), int(inputs.max())
+        if least < 0 or largest >= specification.vocabulary:
+            wrong = least if least < 0 else largest
+            return (
+                f"a training batch has the token {wrong}: the specification says vocabulary="
+                f"{specification.vocabulary}, so tokens are 0 to {specification.vocabulary - 1}"
+            )
+    elif inputs.dim() != 3 or inputs.shape[2] != specification.input_channels:
+        return (
+            f"a training batch has {shape}: the specification says input_channels="
+            f"{specification.input_channels}, so give float32 (batch, time, "
+            f"{specification.input_channels})"
+        )
+    if inputs.shape[1] > longest:
+        return (
+            f"a training batch has {shape}: the specification says maximum_length={longest}, so "
+            "sequences have no more positions than that"
+        )
+    if targets.shape[:2] != inputs.shape[:2]:
+        return (
+            f"a training batch has targets of shape {tuple(targets.shape)} beside {shape}: give "
+            "one for each position, (batch, time), with -100 where nothing is asked, or real ones, "
+            "(batch, time, channels)"
+        )
+    return None
+
+
+def fault_of_evaluation(measured: object, headline: str) -> str | None:
+    """What keeps an evaluation from being a record, in a sentence; None if nothing does.
+
+    Args:
+        headline: the metric that the task is ranked by.
+    """
+    if not isinstance(measured, Evaluation):
+        kind = type(measured).__name__
+        return f"evaluate gave a {kind}: return an Evaluation of tasks.interface"
+    for name, value in measured.metrics.items():
+        if not isinstance(value, int | float):
+            kind = type(value).__name__
+            return f"evaluate gave the metric {name} as a {kind}: give a plain number, float(…)"
+    for name in dict.fromkeys(["loss", headline]):
+        if name not in measured.metrics:
+            there = ", ".join(sorted(measured.metrics)) or "none"
+            return (
+                f"evaluate gave no metric {name} (metrics: {there}), and every evaluation has loss "
+                f"and the headline of its task, {headline}: give both, and targets that count"
+            )
+    try:
+        json.dumps([measured.per_sequence, measured.curves, measured.arrays])
+    except (TypeError, ValueError) as error:
+        return (
+            f"evaluate gave per_sequence, curves or arrays that JSON cannot hold ({error}): give "
+            "plain numbers and lists, as Tensor.tolist() has them"
+        )
+    return None
+
+
+def _differs(target: str, what: str, where: str = "") -> str:
+    advice = (
+        "in draw(self, generator, count) by that generator (generator.integers, "
+        "generator.random), and from neither np.random, random, torch nor a generator or a count "
+        "that is kept between calls"
+    )
+    if where:
+        advice = (
+            "and take the elements of a set by sorted(…), as their order, the hash of a string, "
+            "addresses and the time are others in each process"
+        )
+    return (
+        f"tasks ({target}): {what} are others when they are made again{where}, so that no run "
+        f"could be repeated or taken up: make data from settings, seed and step alone, {advice}"
+    )
+
+
+def _equal(first: Batch, second: Batch) -> bool:
+    pairs = [(first.inputs, second.inputs), (first.targets, second.targets)]
+    if first.extras.keys() != second.extras.keys():
+        return False
+    pairs += [(value, second.extras[key]) for key, value in first.extras.items()]
+    return all(a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
