@@ -134,7 +134,8 @@ def from_items(rows: Iterable[Row]) -> str:
 
 
 # What readers call columns of rows that have other names on disk. ``verified`` there is whether a
-# row may be ranked, which is no word for somebody who reads ``checked: reported`` beside it.
+# row may be ranked, which is no word for somebody who reads ``checked: reported`` beside it. The
+# old name stands last, for one release.
 COLUMN_NAMES = {"verified": "admitted"}
 
 
@@ -144,7 +145,8 @@ def as_csv(rows: Iterable[Row]) -> str:
     lines = []
     for row in rows:
         cells = vars(row) | {"run_ids": " ".join(row.run_ids)}
-        lines.append({COLUMN_NAMES.get(name, name): cell for name, cell in cells.items()})
+        line = {COLUMN_NAMES.get(name, name): cell for name, cell in cells.items()}
+        lines.append(line | {name: cells[name] for name in COLUMN_NAMES})
     if lines:
         writer = csv.DictWriter(buffer, lines[0])
         writer.writeheader()

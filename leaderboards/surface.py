@@ -109,6 +109,7 @@ def read_board(
             ``re-scored``, ``re-run`` or ``replicated ×k``.
         admitted: whether that much is enough for a rank: of submitted runs it is from ``re-run``
             on, of the project's and yours always.
+        verified: the same; the name of this column in 0.2, kept for one release.
 
     Raises:
         UserError: there is no such place, task or column; a value of a column that no row can
@@ -132,7 +133,10 @@ def read_board(
         for value in values:
             _check(column, value, rows)
     chosen = [asdict(row) for row in rows if all(_is_one(row, *item) for item in asked.items())]
-    return pandas.DataFrame(chosen, columns=[*TYPES]).rename(columns=COLUMN_NAMES)
+    frame = pandas.DataFrame(chosen, columns=[*TYPES]).rename(columns=COLUMN_NAMES)
+    for column, shown in COLUMN_NAMES.items():
+        frame[column] = frame[shown]
+    return frame
 
 
 def _rows(folder: Path, task: str | None) -> list[Row]:
