@@ -229,9 +229,6 @@ def fuzz(session: nox.Session) -> None:
 def run_pytest(session: nox.Session, *words: str, **changes: str) -> None:
     """Pytest with one thread per process, so that two workers fit two cores."""
     settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **changes}
-    # Each worker collects, and many tests start processes: bytecode is kept for the next of them,
-    # also where the shell forbids it.
-    settings["PYTHONDONTWRITEBYTECODE"] = ""
     python(session, "-m", "pytest", *words, env=settings)
 
 

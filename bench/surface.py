@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from torch import nn
 
+from bench.config.groups import choices
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
 from bench.config.source_files import forget_edited
@@ -29,12 +30,17 @@ from bench.runs.saved import load_run as load_saved
 from bench.search.driver import records_of
 from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
-from core.errors import UserError, nearest
+from bench.training.unfit import UnfitModel
+from core.arguments import as_folder, as_name, as_plain, as_settings, described, refuse_unknown
+from core.errors import RUN_FAILED, UserError, describe_os_error, first_line, nearest
 from core.progress import Report, progress, silent
 from tasks.interface import Task
 
 Device = Literal["auto", "cpu", "cuda"]
 Settings = Mapping[str, Any]  # dotted keys as on a command line: {"training.lr": 1e-3}
+TASKS = "such as 'regbench', or './task.py:Task' for one of your own"
+PRESETS = f"one of {', '.join(choices('preset'))}"
+MODELS = "such as 'memory_mosaic', or './net.py:GRU' for one of your own"
 
 _configurations: WeakKeyDictionary[Task, Configuration] = WeakKeyDictionary()
 
@@ -68,8 +74,7 @@ def load_preset(
         load_preset("regbench", "memory_mosaic", "laptop").training.lr
     """
     _notice_edits()
-    of_call = {"seed": seed, "device": device, "store": str(store)}
-    return Configuration.of(_joined(task, preset, {"models": model, **of_call}, settings))
+    return Configuration.of(_joined(task, preset, _of_run(model, seed, device, store), settings))
 
 
 def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
@@ -92,7 +97,7 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
         batch = task.training_batch(seed=0, step=0, size=32)  # inputs: int64 (32, time)
     """
     _notice_edits()
-    overrides = _joined(task, preset, {f"tasks.{key}": value for key, value in settings.items()})
+    overrides = _joined(task, preset, _of_class("tasks", "load_task", settings))
     configuration = Configuration.of({**overrides, "models": some_model(overrides)})
     prepare_data(configuration, silent)
     # Equal settings share one object with its data, and presets may differ in the models alone.
@@ -121,14 +126,19 @@ def load_model(model: str, task: Task, *, seed: int = 0, **settings: Any) -> nn.
 
         model = load_model("memory_mosaic", task, width=64)
     """
-    of_task = _configurations.get(task)
+    if isinstance(model, Task):
+        raise UserError('the model comes before the task: load_model("gpt2", task)')
+    of_task = _configurations.get(task) if isinstance(task, Task) else None
     if of_task is None:
         raise UserError(
-            f"load_model takes a task from load_task, and this {type(task).__name__} is another: "
-            "load it by its name, or build the class with task.specification()"
+            f"load_model takes a task from load_task, and this is {described(task)}: load it by "
+            'its name, load_model("gpt2", load_task("regbench")), or build the class of the model '
+            "with task.specification()"
         )
-    overrides = {f"models.{key}": value for key, value in settings.items()}
-    return build_model(of_task.with_({"models": model, **overrides}), task, seed)
+    overrides = _of_class("models", "load_model", settings)
+    overrides |= {"models": as_name("model", model, MODELS), "seed": as_plain(seed)}
+    configuration = of_task.with_(overrides)
+    return build_model(configuration, task, configuration.seed)
 
 
 def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
@@ -141,10 +151,29 @@ def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
 
     Raises:
         bench.training.unfit.UnfitModel: what is wrong, in one sentence.
+        UserError: what is given is no model, or no task, or no whole number as a seed.
     """
+    for value, kind, maker in ((model, nn.Module, "load_model"), (task, Task, "load_task")):
+        if not isinstance(value, kind):
+            raise UserError(
+                "examine_model takes a model, a torch.nn.Module that was built, and a task from "
+                f"load_task, and this is {described(value)}: {maker} gives one by its name"
+            )
+    seed = as_plain(seed)
+    if not isinstance(seed, int) or seed < 0:
+        raise UserError(f"seed is a whole number from 0 on, and not {described(seed)}")
     place = next((parameter.device for parameter in model.parameters()), "cpu")
     inputs = task.training_batch(seed, 0, 4).inputs.to(place)
-    examine(model, task.specification(), inputs, seed=seed)
+    try:
+        examine(model, task.specification(), inputs, seed=seed)
+    except UnfitModel:
+        raise
+    except Exception as error:  # whatever a model raises
+        sequences = f"{str(inputs.dtype).removeprefix('torch.')} {tuple(inputs.shape)}"
+        raise UnfitModel(
+            f"{type(model).__name__} stops at sequences of {type(task).__name__}, inputs "
+            f"{sequences}: {type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 def run(
@@ -178,8 +207,7 @@ def run(
         record = run("regbench", "gpt2", settings={"training.steps": 100})
     """
     _notice_edits()
-    of_call = {"seed": seed, "device": device, "store": str(store)}
-    overrides = _joined(task, preset, {"models": model, **of_call}, settings)
+    overrides = _joined(task, preset, _of_run(model, seed, device, store), settings)
     configuration = Configuration.of(with_available_text(overrides))
     with _shown(quiet) as report:
         return obtain(configuration, report=report)
@@ -187,7 +215,7 @@ def run(
 
 def run_sweep(
     task: str,
-    models: Iterable[str] | None = None,
+    models: Iterable[str] | str | None = None,
     preset: str = "smoke",
     *,
     n_trials: int | None = None,
@@ -202,7 +230,7 @@ def run_sweep(
     Args:
         task, settings: as for :func:`load_preset`; ``settings`` also takes those of sweeps, such
             as ``{"workers": 2, "sweep.search_space": {"training.lr": [1e-3, 3e-3]}}``.
-        models: names; None is those that contend in the task.
+        models: names, or one name; None is those that contend in the task.
         n_trials: settings tried for each model; None is what the task's preset says.
         seeds: final runs for each model; None is what the task's preset says.
         quiet: show no progress.
@@ -219,9 +247,9 @@ def run_sweep(
         records = run_sweep("regbench", ["memory_mosaic", "gpt2"], n_trials=2, seeds=3)
     """
     _notice_edits()
-    arguments: dict[str, Any] = {"device": device, "store": str(store)}
-    arguments |= {"n_trials": n_trials, "seeds": seeds}
-    arguments |= {"models": None if models is None else list(models)}
+    arguments: dict[str, Any] = {"device": device, "store": str(as_folder("store", store))}
+    arguments |= {"n_trials": as_plain(n_trials), "seeds": as_plain(seeds)}
+    arguments |= {"models": None if models is None else _names_of(models)}
     of_call = {key: value for key, value in arguments.items() if value is not None}
     plan = plan_sweep(with_available_text(_joined(task, preset, of_call, settings)))
     if plan.dry_run:
@@ -231,7 +259,7 @@ def run_sweep(
 
 
 def load_run(
-    run_id: str,
+    run_id: RunRecord | Path | str,
     store: Path | str = "runs",
     *,
     device: Device | None = None,
@@ -240,7 +268,7 @@ def load_run(
     """A run of a store with its trained weights.
 
     Args:
-        run_id: of its record, or a part of it that no other has.
+        run_id: of its record, or a part of it that no other has; or the record, or its file.
         device: None is the kind that made the record.
         trust: the package or file that a class of somebody else may be imported from.
 
@@ -251,7 +279,10 @@ def load_run(
         UserError: there is no such run, or its weights are missing or not those of the record.
     """
     _notice_edits()
-    return load_saved(run_id, Path(store), device, trust=trust)
+    if isinstance(run_id, RunRecord):
+        run_id = run_id.run_id
+    name = as_name("run_id", run_id, "that of a record, such as record.run_id")
+    return load_saved(name, as_folder("store", store), device, trust=trust)
 
 
 def read_records(
@@ -261,45 +292,81 @@ def read_records(
 
     Args:
         store: None is the project's own, committed records (thousands: name a task).
-        task, preset: only these.
+        task, preset: only these; none of a known task that nobody ran here is no mistake.
 
     Raises:
-        UserError: there is no such store, or a record was damaged or edited.
+        UserError: there is no such store, task or preset, or a record was damaged or edited.
 
     Example::
 
         read_records(None, task="regbench", preset="laptop")
     """
-    folder = COMMITTED if store is None else Store(Path(store)).records
+    folder = COMMITTED if store is None else Store(as_folder("store", store)).records
     if not folder.is_dir():
         raise UserError(f"there is no store at {store}: give the folder of the runs")
+    task = None if task is None else as_name("task", task, TASKS)
+    preset = None if preset is None else as_name("preset", preset, PRESETS)
     if store is None and task is not None:
         folder /= task
         if not folder.is_dir():
             tasks = [path.name for path in COMMITTED.iterdir() if path.is_dir()]
             raise UserError(f"there are no committed records of '{task}': {nearest(task, tasks)}")
-        folder = folder / preset if preset else folder
-    records = []
-    for record in records_below([folder]):
-        if task in (None, record.task) and preset in (None, record.preset):
-            records.append(record)
-    return records
+        if preset is not None and (folder / preset).is_dir():
+            folder /= preset
+    records = list(records_below([folder]))
+    if task is not None:
+        refuse_unknown("task", task, {*choices("tasks")}, {record.task for record in records})
+    if preset is not None:
+        refuse_unknown("preset", preset, {*choices("preset")}, {r.preset for r in records})
+    return [r for r in records if task in (None, r.task) and preset in (None, r.preset)]
 
 
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Report]:
-    if quiet:
-        yield silent
-        return
-    with progress() as report:
-        yield report
+    try:
+        with nullcontext(silent) if quiet else progress() as report:
+            yield report
+    except OSError as error:  # a full disk, or a store that cannot be written
+        raise UserError(describe_os_error(error), RUN_FAILED) from error
 
 
 def _joined(
     task: str, preset: str, of_call: Settings, settings: Settings | None = None
 ) -> dict[str, Any]:
     """All settings of a call, of which those that were given as such win."""
-    return {"tasks": task, "preset": preset, **of_call, **(settings or {})}
+    names = {
+        "tasks": as_name("task", task, TASKS),
+        "preset": as_name("preset", preset, PRESETS),
+    }
+    return {**names, **of_call, **as_settings(settings)}
+
+
+def _of_run(model: str, seed: int, device: Device, store: Path | str) -> dict[str, Any]:
+    """The arguments that runs of one model share, as settings."""
+    place = str(as_folder("store", store))
+    name = as_name("model", model, MODELS)
+    return {"models": name, "seed": as_plain(seed), "device": device, "store": place}
+
+
+def _of_class(group: str, function: str, settings: Settings) -> dict[str, Any]:
+    """Settings of one class, which are given without the beginning of their keys.
+
+    Raises:
+        UserError: they are given as other functions take them.
+    """
+    if isinstance(settings.get("settings"), Mapping):
+        names = ", ".join(str(key).rpartition(".")[2] + "=…" for key in settings["settings"])
+        raise UserError(f"{function} takes settings one by one, by their own names: {names}")
+    return {f"{group}.{key}": value for key, value in as_settings(settings).items()}
+
+
+def _names_of(models: object) -> str | list[str]:
+    """The models of a sweep: one name, or names between commas as on a command line, or several."""
+    if isinstance(models, str):
+        return models.split(",") if "," in models else models
+    if not isinstance(models, Iterable) or isinstance(models, nn.Module):
+        raise UserError(f"models is a list of names, {MODELS}, and not {described(models)}")
+    return [as_name("each of models", model, MODELS) for model in models]
 
 
 def _notice_edits() -> None:

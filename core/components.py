@@ -60,7 +60,8 @@ def components(tables: Sequence[Table]) -> Components:
 
 
 def _within(table: Table) -> tuple[float, float, float]:
-    columns = [total / len(table) for total in map(fsum, zip(*table, strict=True))]
+    seeds = len(table)
+    columns = [total / seeds for total in map(fsum, zip(*table, strict=True))]
     chance = residual_of(table)
     of_seeds = deviation_of([*map(mean_of, table)]) ** 2 / len(table)
     of_items = deviation_of(columns) ** 2 / len(columns)
@@ -70,8 +71,9 @@ def _within(table: Table) -> tuple[float, float, float]:
 def residual_of(table: Table) -> float:
     """The variance of the mean that comes from chance in each seed and item: what is left of the
     table of seeds by items without the means of both."""
-    items = [total / len(table) for total in map(fsum, zip(*table, strict=True))]
-    seeds, count = len(table), len(items)
+    seeds = len(table)
+    items = [total / seeds for total in map(fsum, zip(*table, strict=True))]
+    count = len(items)
     if seeds < 2 or count < 2:
         return 0.0
     centre = mean_of(items)

@@ -46,7 +46,9 @@ class UserError(Exception):
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A clause that names the closest valid spelling, or lists the valid ones."""
     names = sorted(valid)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    spellings = (name, name.lower())  # names here are written in small letters
+    matches = [difflib.get_close_matches(text, names, n=1, cutoff=0.6) for text in spellings]
+    close = matches[0] or matches[1]
     if close:
         return f"did you mean '{close[0]}'?"
     return "valid names: " + (", ".join(names) if names else "none")

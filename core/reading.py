@@ -247,9 +247,17 @@ def _shown(text: str, most: int | None = None) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in short)
 
 
-class _PlainLoader(yaml.SafeLoader):
+# libyaml finds the events of a text, where PyYAML was built with it, in a tenth of the time.
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _PlainLoader(yaml.composer.Composer, _Parser):
     """YAML whose content is as large as its text: no aliases; and of the kinds that it looks like:
-    no tags."""
+    no tags. Nodes are composed here, of the events of either parser."""
+
+    def __init__(self, stream: bytes) -> None:
+        _Parser.__init__(self, stream)
+        yaml.composer.Composer.__init__(self)
 
     _depth = 0
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Literal, NamedTuple
 
@@ -335,7 +336,7 @@ def deviation_of(values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
     centre = mean_of(values)
-    return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
+    return math.sqrt(math.fsum([(value - centre) ** 2 for value in values]) / (len(values) - 1))
 
 
 def _over_items(mean: float, kind: Kind, items: Items | None) -> Part | None:
@@ -374,10 +375,12 @@ def _freedom(parts: Sequence[Part]) -> float:
     return 1 / math.fsum(share * share / freedom for share, freedom in shares)
 
 
+@lru_cache(maxsize=4096)  # a board asks it of hundreds of thousands of means over a few seeds
 def student_quantile(level: float, freedom: float) -> float:
     return float(_special().stdtrit(freedom, (1 + level) / 2))
 
 
+@cache
 def _special() -> ModuleType:
     """SciPy's functions, whose import takes half a second that not every reader needs."""
     from scipy import special

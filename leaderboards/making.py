@@ -20,6 +20,7 @@ from leaderboards.tables.difference import difference_from_records
 from leaderboards.tables.open_board import OpenBoard
 from leaderboards.tables.sources import RecordFolder
 from leaderboards.tables.summaries import COMMITTED, SUBMITTED, YOURS
+from leaderboards.views.yours import places_of_yours
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ def make(request: BoardRequest) -> int:
     if request.only_check:
         print(f"{shown(request.output)} is what its records give ({size})")
     else:
-        print(f"{shown(request.output)}: {size}\nopen it with `python -m leaderboards.serve`")
+        print(f"{shown(request.output)}: {size}")
+        for line in places_of_yours(board) if request.store else []:
+            print(terminal(line))
+        print("open it with `python -m leaderboards.serve`")
     return VERIFICATION_FAILED if refused and not request.skip_refused else OK
 
 

@@ -75,6 +75,7 @@ def path_attention(
             in_float32_or_wider, (queries, keys, values, directions, strengths)
         )
         if cache is None:
+            # No column: a cache without gates keeps no decays.
             no_gates = keys.new_empty(*keys.shape[:2], 0)
             cache = PathCache(keys[:, :, :0], values[:, :, :0], no_gates)
         past_keys, past_values, decays = cache
@@ -83,23 +84,30 @@ def path_attention(
             piece = slice(start, start + chunk)
             q, k, w = (x[:, :, piece] for x in (queries, keys, directions))
             beta = strengths[:, :, piece, None]
+            # Values are never transformed: only where they are found changes.
             past_values = torch.cat((past_values, values[:, :, piece]), 2)
+            # (I + β W Wᵀ) u = …, the WY form of a product of Householder matrices.
             taken, by_past = solve_unit_triangular(
                 beta * (w @ w.mT), beta * (w @ k.mT).tril(-1), beta * w
             )
+            # The transformation of i itself applies to keys before it, so the diagonal counts.
             reads = (q @ w.mT).tril()
             inside = q @ k.mT - reads @ taken
+            # The query goes through the chunk's transformations instead of all past keys.
             before = (q - reads @ by_past) @ past_keys.mT
             if log_gates is not None:
                 sums = log_gates[:, :, piece].cumsum(-1)
                 inside = inside + (sums.unsqueeze(-1) - sums.unsqueeze(-2))
                 before = before + (sums.unsqueeze(-1) + decays.unsqueeze(-2))
+                # Relative to the end of the chunk: only differences enter a score.
                 decays = torch.cat((decays, -sums), -1) + sums[..., -1:]
             later = torch.ones(inside.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
             scores = torch.cat((before, inside.masked_fill(later, -math.inf)), -1)
             if log_gates is not None:
                 scores = _without_subnormal_weights(scores)
+            # One softmax over old and new keys: no running maximum between chunks.
             outputs.append(torch.softmax(scores, -1) @ past_values)
+            # Once a chunk, so that a query of the next one sees keys that are up to date.
             past_keys = torch.cat((past_keys - past_keys @ by_past.mT @ w, k - taken.mT @ w), 2)
     return torch.cat(outputs, 2).to(dtype), PathCache(past_keys, past_values, decays)
 
@@ -132,6 +140,7 @@ class PathMixer(RecurrentMixer, GrowingMixer):
         super().__init__()
         self.width, self.heads, self.head_width = width, heads, head_width(width, heads)
         self.projection = linear(width, 3 * width)
+        # Of low rank, as in the paper.
         self.direction_map = nn.Sequential(linear(width, RANK), linear(RANK, width))
         self.neighbours = Neighbours(width, TAPS)
         self.strength = linear(width, heads, bias=True)
@@ -156,6 +165,7 @@ class PathMixer(RecurrentMixer, GrowingMixer):
         directions, past = self.neighbours(
             self.direction_map(hidden), state.past if state else None
         )
+        # Length 1, else I − β w ⊗ w would not be a reflection at β = 2.
         directions = unit(split_heads(functional.silu(directions), self.heads))
         gates = None
         if self.forget_gate is not None:
@@ -165,6 +175,7 @@ class PathMixer(RecurrentMixer, GrowingMixer):
             keys,
             values,
             directions,
+            # Up to 2: eigenvalues down to −1, which swaps need.
             2 * torch.sigmoid(self.strength(hidden)).mT,
             gates,
             state.cache if state else None,

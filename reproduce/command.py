@@ -17,7 +17,8 @@ from bench.config.groups import taking_part
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
 from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from reproduce import committed, same, untrained
+from core.words import texts
+from reproduce import committed, same, untrained, usage
 from reproduce.claims import frozen, repeats
 from reproduce.claims.controls import without_twins
 from reproduce.claims.verdicts import CONTRADICTED
@@ -36,26 +37,37 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
             print(f"  {name:10} {listed.title}\n{'':13}{listed.source}")
         return OK
     name, *rest = words
+    values = texts(rest)
     if name == "claims":
         hashes = {
             n: [claim.hashes for claim in experiment.claims]
             for n, experiment in reproductions.items()
         }
-        return frozen.main(rest, hashes, partial(judge_again, reproductions))
+        is_update = _is_update(values, frozen.HELP)
+        return frozen.main(is_update, hashes, partial(judge_again, reproductions))
     if name == "repeats":
-        return repeats.main(rest)
+        return repeats.main(_is_update(values, repeats.HELP))
     if name == "verdicts":
-        return committed.main(rest, reproductions)
+        return committed.main(_is_update(values, usage.VERDICTS), reproductions)
     if name == "same":
-        return same.main(rest)
+        return same.main(values)
     if name == "untrained":
         return untrained.main(read_with_lists(rest))
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     experiment = reproductions[name]
-    request = Request.read(rest, name, experiment)
+    typed = {word.partition("=")[0]: word for word in rest}
+    request = Request.of(read_with_lists(rest), name, experiment, typed)
     with taking_part(request.guests):
         return _make(name, experiment, request)
+
+
+def _is_update(values: Mapping[str, str | None], help_text: str) -> bool:
+    """Whether a committed file is written (``update=true``) or compared; nothing else is asked."""
+    if values not in ({}, {"update": "true"}):
+        typed = (key if value is None else f"{key}={value}" for key, value in values.items())
+        raise UserError(f"'{' '.join(typed)}' cannot be given here\n{help_text}")
+    return bool(values)
 
 
 def _make(name: str, experiment: Experiment, request: Request) -> int:
@@ -92,8 +104,9 @@ def _failed_altogether(records: Sequence[RunRecord]) -> bool:
     for record in records:
         if record.role != "baseline":
             outcomes[record.model].add(record.outcome)
-    nothing = [seen for seen in outcomes.values() if "ok" not in seen]
-    return any("failed" in seen for seen in nothing) or 0 < len(nothing) == len(outcomes)
+    without_result = [names for names in outcomes.values() if "ok" not in names]
+    none_finished = 0 < len(without_result) == len(outcomes)
+    return none_finished or any("failed" in names for names in without_result)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

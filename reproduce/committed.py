@@ -21,7 +21,6 @@ from core.reading import Kind
 from reproduce.claims.claims import verdict_file
 from reproduce.experiment import Experiment
 from reproduce.obtaining import belonging
-from reproduce.usage import VERDICTS as USAGE
 
 LONGEST = 300  # characters of an evidence
 
@@ -55,22 +54,20 @@ class VerdictFile(BaseModel):
 VERDICTS = Kind("verdict file", VerdictFile, how="restore it, or delete it and make it again")
 
 
-def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
+def main(update: bool, reproductions: Mapping[str, Experiment]) -> int:
     """Compare every committed verdict file with the records, or write it. Exit code 4: compared,
     and one differs."""
-    if list(words) not in ([], ["update=true"]):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{USAGE}")
     paths = sorted((COMMITTED.parent / "verdicts").glob("*.json"))
     with progress() as report:
         changed = _changed(paths, reproductions, report)
     for path, (before, content) in changed.items():
         for line in _changes(before, VerdictFile.model_validate_json(content)):
             print(terminal(f"{path.name}: {line}"))
-        if words:
+        if update:
             write_atomically(path, content)
     if not changed:
         print(f"all {len(paths)} verdict files are what the committed records give")
-    elif words:
+    elif update:
         print(f"{len(changed)} of {len(paths)} written: python -m leaderboards.build next")
     else:
         raise UserError(

@@ -41,13 +41,14 @@ def print_verdicts(
     screen.print(f"{experiment.title}\n{experiment.source}")
     scale = "" if view.preset == "paper" else ", not the paper's scale"
     screen.print(f"preset {view.name}{scale}; {len(records)} records")
-    if experiment.note is not None:
-        screen.print(experiment.note(records))
+    note = "" if experiment.note is None else experiment.note(records)
+    if note:
+        screen.print(note)
     screen.print()
     rules: set[str] = set()  # claims often share one
     for result in results:
         if result.finding.verdict != NOT_ASKED:
-            _print_verdict(screen, name, result, view, rules)
+            _print_verdict(screen, name, result, view, rules, note)
     for line in not_asked_lines(experiment, results):
         screen.print(line, style="bright_black")
     failed = [record for record in records if record.outcome != "ok"]
@@ -92,12 +93,13 @@ def guest_lines(records: Iterable[RunRecord], varied: Iterable[str]) -> list[str
 
 
 def _print_verdict(
-    screen: Console, name: str, result: ClaimResult, view: View, rules: set[str]
+    screen: Console, name: str, result: ClaimResult, view: View, rules: set[str], note: str
 ) -> None:
     finding, rule = result.finding, result.claim.tolerance
     screen.print(finding.verdict, style=COLOURS[finding.verdict], end="  ")
     screen.print(result.claim.sentence, style="bold")
-    screen.print(f"    {finding.evidence}")
+    # Evidence stands by itself in a file of verdicts; here the note is above it.
+    screen.print(f"    {finding.evidence.removeprefix(f'{note}: ')}")
     if rule not in rules:
         rules.add(rule)
         screen.print(f"    counts as reproduced: {rule}", style="dim")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.automatic import names_a_sample, text_to_fetch
-from bench.config.command_line import read_with_lists, shown
+from bench.config.command_line import shown
 from bench.config.groups import choices
 from bench.config.network import task_settings, with_available_text
 from bench.config.settings import Configuration
@@ -76,13 +76,6 @@ class Request:
     device_like: str | None = None
 
     @classmethod
-    def read(cls, words: Sequence[str], name: str, experiment: Experiment) -> Request:
-        """The request of these words for the figure of this name. A word that nothing here
-        understands, or that contradicts another one, raises UserError."""
-        typed = {word.partition("=")[0]: word for word in words}
-        return cls.of(read_with_lists(words), name, experiment, typed)
-
-    @classmethod
     def of(
         cls,
         settings: Mapping[str, Any],
@@ -100,39 +93,39 @@ class Request:
         """
         preset = settings.get("preset", OWN["preset"])
         is_place_by_key = task_keys(experiment, preset)
-        values, passed_on, word_by_key = dict(OWN), dict[str, Any](), dict[str, str]()
+        values, passed_on, typed_by_key = dict(OWN), dict[str, Any](), dict[str, str]()
         guests: list[str] = []
         guests_typed: list[str] = []
         for key, value in settings.items():
-            word = (typed or {}).get(key) or shown(key, value)
+            as_typed = (typed or {}).get(key) or shown(key, value)
             if key == "models" and (guests := guests_in(value)):
                 # Of a file without its folder: a view is the same wherever it lies.
-                guests_typed = [told_word(word)]
+                guests_typed = [told_word(as_typed)]
                 continue
             whole = key
             if key in is_place_by_key and key not in values:
                 whole = f"tasks.{key}"  # corpus=local is short for tasks.corpus=local
-            _refuse_of_the_figure(word, whole, name, experiment)
+            _refuse_of_the_figure(as_typed, whole, name, experiment)
             if whole.removeprefix("tasks.") in TEXTS:
-                _check_text(word, value)
+                _check_text(as_typed, value)
             if key in values:
                 values[key] = value
             else:
                 in_full = f"sweep.{whole}" if whole in SHORT_NAMES else whole
                 passed_on[in_full] = value
-                word_by_key[in_full] = word if whole == key else f"tasks.{word}"
+                typed_by_key[in_full] = as_typed if whole == key else f"tasks.{as_typed}"
         places = {f"tasks.{key}" for key, is_place in is_place_by_key.items() if is_place}
         changes = [
-            word
-            for key, word in word_by_key.items()
+            as_typed
+            for key, as_typed in typed_by_key.items()
             if key not in {*EXECUTION, *places}
             and not _says_whence(key, passed_on[key], experiment, preset)
         ]
-        _check_values(values, sorted(word_by_key.values()))
+        _check_values(values, sorted(typed_by_key.values()))
         return cls(
             view=View(values["preset"], tuple(sorted([*changes, *guests_typed]))),
             passed_on=dict(sorted(passed_on.items())),
-            typed=word_by_key,
+            typed=typed_by_key,
             store=absolute(str(values["store"])),
             seeds=values["seeds"],
             strict=values["strict"],
@@ -211,9 +204,9 @@ class Request:
                 raise UserError(f"there is no setting '{key}' here: {_closest(key, keys)}")
 
 
-def _refuse_of_the_figure(word: str, key: str, name: str, experiment: Experiment) -> None:
+def _refuse_of_the_figure(as_typed: str, key: str, name: str, experiment: Experiment) -> None:
     """Refuse what a figure sets itself."""
-    refusal = f"'{word}' cannot be chosen here"
+    refusal = f"'{as_typed}' cannot be chosen here"
     if key in CHOSEN_BY_THE_FIGURE:
         about = "a figure names its own tasks, models and seeds; seeds=N sets how many"
         raise UserError(f"{refusal}: {about}, and models=+MODEL adds a model")
@@ -232,13 +225,13 @@ def _says_whence(key: str, value: Any, experiment: Experiment, preset: str) -> b
     return bool(task and text_to_fetch(task) and names_a_sample(task, name, value))
 
 
-def _check_text(word: str, path: Any) -> None:
+def _check_text(as_typed: str, path: Any) -> None:
     """Refuse text that is not there before anything is planned: a plan reads none."""
     if isinstance(path, str) and is_path(path) and not absolute(path).exists():
-        raise UserError(f"'{word}': there is no file or folder {path}: check the path")
+        raise UserError(f"'{as_typed}': there is no file or folder {path}: check the path")
 
 
-def _check_values(values: Mapping[str, Any], words: Sequence[str]) -> None:
+def _check_values(values: Mapping[str, Any], of_runs: Sequence[str]) -> None:
     """Refuse what the command's own words cannot be, alone or together."""
     if values["preset"] not in choices("preset"):
         hint = nearest(str(values["preset"]), choices("preset"))
@@ -251,8 +244,8 @@ def _check_values(values: Mapping[str, Any], words: Sequence[str]) -> None:
     for key in ("strict", "dry_run", "committed"):
         if not isinstance(values[key], bool):
             raise UserError(f"{key}={values[key]} is neither true nor false")
-    if values["records"] is not None and (words or seeds or values["dry_run"]):
-        about = [*words, f"seeds={seeds}" if seeds else "dry_run=true"][0]
+    if values["records"] is not None and (of_runs or seeds or values["dry_run"]):
+        about = [*of_runs, f"seeds={seeds}" if seeds else "dry_run=true"][0]
         raise UserError(f"'{about}' is about runs, but records=… runs nothing: leave one out")
 
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,12 @@ HEAD = """\
 """
 
 
-def main(words: Sequence[str]) -> int:
+def main(values: Mapping[str, str | None]) -> int:
     """Compare with a commit, or keep which tests are the same. Exit code 4: something differs."""
-    values = dict(word.partition("=")[::2] for word in words)
-    update = values.pop("update", "false")
-    commit = values.pop("commit", "")
-    if values or not commit or update not in ("true", "false"):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{USAGE}")
+    commit, update = values.get("commit"), values.get("update", "false")
+    if values.keys() - {"commit", "update"} or not commit or update not in ("true", "false"):
+        typed = (key if value is None else f"{key}={value}" for key, value in values.items())
+        raise UserError(f"'{' '.join(typed)}' cannot be given here\n{USAGE}")
     with tempfile.TemporaryDirectory() as folder:
         unpack(commit, Path(folder))
         before, after = judged_in(Path(folder)), judged_in(ROOT)

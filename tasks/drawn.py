@@ -57,6 +57,7 @@ class Drawing:
         inputs = self._array(INPUTS, drawn[0])
         targets = self._array(TARGETS, drawn[1])
         time = inputs.shape[1] if inputs.ndim > 1 else 0
+        # Draws may be shorter than the longest sequence, and of another length each time.
         has_time = 1 <= time <= self.length
         positions = f"time from 1 to {self.length}"
         by_channel = "" if self.channels is None else f", {self.channels}"
@@ -126,10 +127,12 @@ class Drawing:
                 f"a mask of shape {mask.shape} and type {mask.dtype}",
                 f"give bool (count, time) = {shape}",
             )
+        # A copy: PyTorch warns of arrays that cannot be written, as broadcast ones.
         return torch.from_numpy(np.array(mask))
 
     def _refuse_shape(self, what: str, values: Array, wanted: str, channels: int | None) -> None:
         shape = values.shape
+        # (time, count, …) is a usual slip, as of recurrent layers.
         turned = shape[1::-1] + shape[2:]
         time = turned[1] if len(turned) > 1 else 0
         fits_turned = turned == self._shape(time, channels) and 1 <= time <= self.length

@@ -210,13 +210,13 @@ class GeneratedTask(Task):
             self.vocabulary if self.vocabulary is not None else self.classes,
             self.outputs,
         )
-        inputs, targets, asked = drawing.tensors(self.draw(generator, count))
+        inputs, targets, target_mask = drawing.tensors(self.draw(generator, count))
         positions = inputs.shape[0] * inputs.shape[1]
-        if asked is not None and targets.is_floating_point():
-            return _masked(Batch(inputs, targets, positions, {MASK: asked}))
-        if asked is not None:
+        if target_mask is not None and targets.is_floating_point():
+            return _masked(Batch(inputs, targets, positions, {MASK: target_mask}))
+        if target_mask is not None:
             # Tokens and classes have a number for "not asked"; real targets need the mask itself.
-            targets[~asked] = IGNORED
+            targets[~target_mask] = IGNORED
         return Batch(inputs, targets, positions)
 
     def _refuse_nothing_asked(self, batches: list[Batch], of: str) -> None:
@@ -231,15 +231,15 @@ class GeneratedTask(Task):
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy, or the mean square, over what is asked for; 0 where nothing is."""
-        asked = _asked(batch)
+        target_mask = _asked(batch)
         if not batch.targets.is_floating_point():
             flat, targets = outputs.flatten(0, 1).float(), batch.targets.flatten()
             # A sum over a count, not the mean of cross-entropy, which is NaN where nothing is
             # asked.
             total = functional.cross_entropy(flat, targets, ignore_index=IGNORED, reduction="sum")
-            return total / asked.sum().clamp(min=1)
+            return total / target_mask.sum().clamp(min=1)
         squares = ((outputs.float() - batch.targets) ** 2).mean(-1)
-        return torch.where(asked, squares, 0).sum() / asked.sum().clamp(min=1)
+        return torch.where(target_mask, squares, 0).sum() / target_mask.sum().clamp(min=1)
 
     def evaluate(self, model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
         """The loss, and the mean of each of :meth:`metrics` over sequences."""
@@ -254,15 +254,15 @@ class GeneratedTask(Task):
             # parts.
             loss += float(self.loss(answers, part)) * part.asked if part.asked else 0.0
             total += part.asked
-            asked = _asked(part)
-            for name, of_each in self.metrics(answers, part.targets, asked).items():
+            target_mask = _asked(part)
+            for name, of_each in self.metrics(answers, part.targets, target_mask).items():
                 if of_each.shape != answers.shape[:1]:
                     raise ValueError(
                         f"metrics of {type(self).__name__} gave {name} of shape "
                         f"{tuple(of_each.shape)}: give one number for each sequence, (batch,)"
                     )
-                values.setdefault(name, []).extend(of_each[asked.any(1)].double().tolist())
-        means = {name: sum(own) / len(own) for name, own in values.items() if own}
+                values.setdefault(name, []).extend(of_each[target_mask.any(1)].double().tolist())
+        means = {name: sum(numbers) / len(numbers) for name, numbers in values.items() if numbers}
         return Evaluation({"loss": loss / max(total, 1), **means}, values)
 
     def predictors(self) -> Mapping[str, Callable[[Batch], Array]]:
@@ -274,8 +274,8 @@ class GeneratedTask(Task):
         """What a predictor knows that sees no inputs, "most_frequent" or "mean", by targets of the
         training; and :meth:`predictors`."""
         usual = "most_frequent" if self.outputs is None else "mean"
-        every = {usual: self._usual_answer, **self.predictors()}
-        return {label: partial(self._of_predictor, answer) for label, answer in every.items()}
+        predictors = {usual: self._usual_answer, **self.predictors()}
+        return {label: partial(self._of_predictor, answer) for label, answer in predictors.items()}
 
     def _of_predictor(self, answer: Callable[[Batch], Array], split: Split) -> Evaluation:
         parts = self._split(split).split(SEQUENCES_AT_ONCE)
@@ -305,8 +305,8 @@ def _asked(batch: Batch) -> Tensor:
     """Where a batch asks for something, bool (batch, time)."""
     if not batch.targets.is_floating_point():
         return batch.targets != IGNORED
-    every = torch.ones(batch.targets.shape[:2], dtype=torch.bool, device=batch.targets.device)
-    return batch.extras.get(MASK, every)
+    everywhere = torch.ones(batch.targets.shape[:2], dtype=torch.bool, device=batch.targets.device)
+    return batch.extras.get(MASK, everywhere)
 
 
 def _hash(batches: list[Batch]) -> str:

@@ -22,7 +22,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from multiprocessing import Pipe, process, reduction
+from itertools import pairwise
+from multiprocessing import Pipe, forkserver, process, reduction, resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
@@ -92,17 +93,20 @@ class Started:
         return self.printed()
 
 
-def start(*words: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Started:
+def start(
+    *words: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None, pool: bool = False
+) -> Started:
     """Start ``python WORDS...``, which are ``-m MODULE ...`` or ``-c CODE ...``.
 
     Args:
         env: what its environment has beside that of this process and the path of the repository.
+        pool: whether it opens a pool of workers, whose server is then a fork of it as well.
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     streams = [tempfile.TemporaryFile("w+", errors="replace") for _ in ("out", "err")]  # noqa: SIM115
     status, reported = Pipe()
     server = _server()
-    server.send((words, str(cwd), environment))
+    server.send((words, str(cwd), environment, pool))
     with reported, socket.fromfd(server.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as channel:
         files = [*(stream.fileno() for stream in streams), reported.fileno()]
         reduction.sendfds(channel, files)
@@ -139,9 +143,9 @@ def _server() -> Connection:
     return ours
 
 
-def _serve(channel: Connection) -> tuple[list[str], str, dict[str, str]]:
+def _serve(channel: Connection) -> tuple[list[str], str, dict[str, str], bool]:
     """Fork a process for each request. Returns in such a process alone, with the words, the folder
-    and the environment of its command."""
+    and the environment of its command, and whether it opens a pool."""
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)  # not ignored: then it wakes the loop
@@ -211,6 +215,31 @@ def _become(words: list[str], folder: str, environment: dict[str, str], path: li
         numpy.random.seed()  # Python's own numbers are drawn anew after a fork
 
 
+def _start_pool_server() -> None:
+    """The server of this process' pools, by a fork in place of a Python that has to import."""
+    resource_tracker.ensure_running()  # by a new Python, as ever
+    by_new_python = util.spawnv_passfds
+    util.spawnv_passfds = _forked  # type: ignore[assignment]
+    try:
+        forkserver.ensure_running()
+    finally:
+        util.spawnv_passfds = by_new_python
+
+
+def _forked(_: object, words: Sequence[str | bytes], files: Sequence[int]) -> int:
+    """What ``multiprocessing.util.spawnv_passfds`` does, for ``python -c CODE``."""
+    pid = os.fork()
+    if pid == 0:
+        passed = sorted({0, 1, 2, *files})
+        for low, high in pairwise([*passed, os.sysconf("SC_OPEN_MAX")]):
+            os.closerange(low + 1, high)
+        try:
+            exec(words[-1], {})
+        finally:  # without what the end of the forked command would do
+            os._exit(0)
+    return pid
+
+
 def _run(how: str, what: str) -> None:
     if how == "-m":
         runpy.run_module(what, run_name="__main__", alter_sys=True)
@@ -226,6 +255,8 @@ if __name__ == "__main__":
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
     gc.freeze()  # a collection in a fork would copy all that the server has
-    request = _serve(Connection(int(sys.argv[1])))
-    _become(*request, places)
-    _run(*request[0][:2])
+    words, folder, environment, opens_pool = _serve(Connection(int(sys.argv[1])))
+    _become(words, folder, environment, places)
+    if opens_pool:
+        _start_pool_server()
+    _run(*words[:2])

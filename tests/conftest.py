@@ -20,6 +20,11 @@ from core.errors import command
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Each worker collects, and many tests start processes: bytecode is kept for the next of them, also
+# where the shell forbids it.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+sys.dont_write_bytecode = False
+gc.disable()  # until all tests are collected: what imports make is not garbage
 # A job in the background of a shell ignores Ctrl-C, one under nohup the end of its terminal, and so
 # would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -50,6 +55,7 @@ def pytest_collection_finish() -> None:
     A process of thousands of records makes too many objects to search every 700 of them."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -28,6 +28,7 @@ INLINE = re.compile(r"`((?:python|nox|pip|source) [^`]+)`")
 RECORDS = ROOT / "leaderboards" / "records"
 SEEDING = ROOT / "tests" / "core" / "test_seeding.py"
 SMALL = ["tasks.training_automata=8", "tasks.validation_size=4", "tasks.test_size=4"]
+SMALL += ["tasks.strings=[2,3]", "tasks.string_length=[1,6]"]
 SHORT = ["training.steps=2", "training.warmup_steps=1", "training.batch_size=2", *SMALL]
 # What makes a command cheap; all its own words stay, and the last of a key counts.
 ADDED = {

@@ -29,14 +29,14 @@ def training_configuration(configuration: Configuration) -> Configuration:
     name = configuration.trained_on
     if name is None:
         return configuration
-    theirs = shared_file("tasks", name)
-    arguments = {k: configuration.tasks[k] for k in constructor_arguments(theirs)}
+    trained_task = shared_file("tasks", name)
+    arguments = {k: configuration.tasks[k] for k in constructor_arguments(trained_task)}
     return configuration.model_copy(
         update={
             "task": name,
             "trained_on": None,
-            "needs": tuple(theirs.get("needs", ())),
-            "tasks": {**arguments, "_target_": theirs["_target_"]},
-            "locations": tuple(theirs.get("locations", ())),
+            "needs": tuple(trained_task.get("needs", ())),
+            "tasks": {**arguments, "_target_": trained_task["_target_"]},
+            "locations": tuple(trained_task.get("locations", ())),
         }
     )

@@ -23,7 +23,7 @@ def constructor_of(loaded: type) -> str:
         if len(repr(parameter.default)) > LONGEST_DEFAULT and parameter.default is not plain.empty:
             plain = plain.replace(default=...)  # a function or an object, which says no more
         parameters.append(plain)
-    shown = str(inspect.Signature(parameters))
+    shown = str(inspect.Signature(parameters)).replace("=Ellipsis", "=…")
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…)"
     return f"{loaded.__name__}{shown}"
 

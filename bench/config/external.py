@@ -40,15 +40,20 @@ def use_external_model(tree: dict[str, Any], target: str) -> None:
     if "label" in attributes:
         _check_label(target, attributes["label"])
         note_label(class_name(target), attributes["label"])
+    for name, default in defaults_of(target).items():
+        model.setdefault(name, default)
+    model["_target_"] = target
+    model["card"] = {**model.get("card", {}), **attributes}
+
+
+def defaults_of(target: str) -> dict[str, Any]:
+    """The settings of a class from elsewhere, as its constructor and its attribute say."""
     defaults: dict[str, Any] = {}
     for parameter in _hyperparameters(target):
         default = None if parameter.default is parameter.empty else parameter.default
         if default is None or kind_of(default):  # a class or function cannot be set by a word
             defaults[parameter.name] = default
-    for name, default in {**defaults, **attributes.get("defaults", {})}.items():
-        model.setdefault(name, default)
-    model["_target_"] = target
-    model["card"] = {**model.get("card", {}), **attributes}
+    return {**defaults, **attributes_of(target).get("defaults", {})}
 
 
 def refuse_what_is_missing(arguments: Mapping[str, Any], target: str, sizes: int) -> None:

@@ -163,6 +163,9 @@ def _checked_choice(group: str, name: Any) -> str:
     kind = SINGULAR.get(group, "model")
     if isinstance(name, list):
         raise UserError(f"{group}={name} is a list, but one {kind} is run here; see bench.sweep")
+    for other, singular in SINGULAR.items():
+        if name in choices(other):
+            raise UserError(f"there is no {kind} '{name}': that is a {singular}, {other}={name}")
     hint = nearest(str(name), valid)
     advice = "" if kind == "preset" else ONE_OF_YOUR_OWN
     more = advice if hint.startswith("valid") else " python -m bench lists them all"
@@ -177,12 +180,12 @@ def _checked_model(name: Any, group: str, task: str) -> str:
         return str(name)
     other_groups = [other for other in model_groups() if other != group and name in choices(other)]
     if other_groups:
-        lies = {
+        folder_by_kind = {
             kind: "models/" if kind == "models" else f"models/{kind}/" for kind in model_groups()
         }
         raise UserError(
-            f"models={name} lies in {lies[other_groups[0]]}, and {task} takes those of "
-            f"{lies[group]}: {', '.join(choices(group))}"
+            f"models={name} lies in {folder_by_kind[other_groups[0]]}, and {task} takes those of "
+            f"{folder_by_kind[group]}: {', '.join(choices(group))}"
         )
     return _checked_choice(group, name)
 

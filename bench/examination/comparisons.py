@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -33,6 +35,7 @@ class Comparisons:
     def __init__(self, model: nn.Module, reader: ModelReader, trained: bool) -> None:
         self.model, self.reader = model, reader
         self.state = " with its trained weights" if trained else ""
+        self._terms: dict[int, int] = {}  # length -> additions up to an output
 
     def same_twice(
         self, sequences: CutSequences, outputs: Tensor, repeated: Tensor, training: bool = False
@@ -56,33 +59,52 @@ class Comparisons:
     def same_without_history(
         self, history: Tensor, inputs: Tensor, outputs: Tensor, training: bool = False
     ) -> None:
-        """A copy that was asked nothing before answers the same.
+        """A copy that was asked nothing before answers the same. In training mode it was asked once
+        for something else: what depends on the number of calls alone is for ``repeatability.py``,
+        which knows whether a checkpoint keeps it.
 
         Args:
-            history: inputs that the model was asked before.
+            history: inputs that the model was asked for before.
         """
-
-        def untouched(model: nn.Module) -> Tensor | None:
-            return self.untouched.read(model, self.reader, inputs, training)
+        other_history = history.flip(1) if training else None
+        ask = partial(self.untouched.read, reader=self.reader, inputs=inputs, training=training)
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             self.reader.read(model, history, training)
             now = self.reader.read(model, inputs, training)
-            answer = untouched(model)
+            answer = ask(model, history=other_history)
             return now if answer is None else answer, now, sizes_of(now)
 
-        answer = untouched(self.model)
+        answer = ask(self.model, history=other_history)
+        mode = "in training mode " if training else ""
+        self._refuse_history(pair, answer, outputs, f"{mode}after other sequences")
+
+    def same_after_other_weights(self, inputs: Tensor) -> None:
+        """A copy that was asked for the same with its first weights answers as one that was not."""
+        ask = partial(self.untouched.read, reader=self.reader, inputs=inputs)
+
+        def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            now, later = ask(model), ask(model, history=inputs, of_first_weights=True)
+            now = self.reader.read(model, inputs) if now is None else now
+            return now, now if later is None else later, sizes_of(now)
+
+        outputs = ask(self.model)
+        answer = ask(self.model, history=inputs, of_first_weights=True)
+        if outputs is not None:
+            self._refuse_history(pair, answer, outputs, "after a call with other weights")
+
+    def _refuse_history(
+        self, pair: Pair, answer: Tensor | None, outputs: Tensor, after: str
+    ) -> None:
         if answer is None or torch.equal(answer, outputs):
             return
-        difference = self.differ(pair, inputs.shape[1], (answer, outputs, sizes_of(outputs)))
-        if difference is None or not self.untouched.is_faithful(self.model, self.reader):
-            return
-        mode = "in training mode " if training else ""
-        raise UnfitModel(
-            f"the model keeps something between calls: {mode}after other sequences it gives other "
-            f"outputs for the same inputs than without them ({difference}){self.state}, as a cache "
-            "by the first tokens of a sequence does; a sequence starts with its call to forward"
-        )
+        difference = self.differ(pair, outputs.shape[1], (answer, outputs, sizes_of(outputs)))
+        if difference is not None and self.untouched.is_faithful(self.reader):
+            raise UnfitModel(
+                f"the model keeps something between calls: {after} it gives other outputs for the "
+                f"same inputs than without them ({difference}){self.state}, as a cache by the "
+                "first tokens of a sequence does; a sequence starts with its call to forward"
+            )
 
     def compare_changed(
         self, sequences: CutSequences, outputs: Tensor, others: Tensor, training: bool = False
@@ -147,7 +169,9 @@ class Comparisons:
         Args:
             computed: what ``pair`` gives by the model, if it was computed already.
         """
-        terms = sum_lengths(self.model, length)
+        if length not in self._terms:
+            self._terms[length] = sum_lengths(self.model, length)
+        terms = self._terms[length]
         difference = largest_difference(*(computed or pair(self.model)), terms)
         if difference.ratio <= 1 or is_rounding(self.model, pair, difference, terms):
             return None

@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterator
 
 from bench.config.constructors import how_models_are_built, takes_specification
+from bench.config.external import refuse_what_is_missing
 from bench.config.settings import Configuration
 from bench.records.code import is_own
-from bench.training.building import build_to_train, load_subclass, task_or_measurement
+from bench.training.building import build_task, build_to_train, load_subclass
 from core.errors import UserError, first_line, is_out_of_memory
 from tasks.interface import Task
 
@@ -28,14 +29,15 @@ def refuse_other_constructor(configuration: Configuration) -> None:
     if is_own(target) or target == configuration.tasks["_target_"]:
         return
     loaded = load_subclass(target, "models")
-    if takes_specification(loaded):
+    if configuration.takes is None:  # a measurement gives sizes of its own
+        settings = {k: v for k, v in configuration.models.items() if k != "_target_"}
+        refuse_what_is_missing(settings, target, sizes=1)
+    if takes_specification(loaded) or configuration.takes is not None:
         return
     key = json.dumps([configuration.models, configuration.tasks], sort_keys=True)
     if key in _passed:
         return
-    task = task_or_measurement(configuration)
-    if isinstance(task, Task):  # a measurement gives sizes of its own
-        _build(configuration, loaded, task)
+    _build(configuration, loaded, build_task(configuration))
     _passed.add(key)
 
 

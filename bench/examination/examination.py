@@ -11,6 +11,9 @@ function. Outputs are compared up to rounding (``rounding.py``) on sequences of 
 * a sequence up to a cut alone, in a batch of one, gives what it gives inside the whole batch;
 * a row that stays as it is gives the same while all others change, after another call, and in a
   batch as large as those of the training;
+* a copy that was asked for nothing else before gives the same, so that nothing is kept of earlier
+  sequences, by their first tokens or otherwise, and nothing of earlier weights;
+* a call seeds no generator and leaves PyTorch's settings of the process as they were;
 * outputs have the shape of the task and are numbers; inputs are left as they are, or the model gets
   copies of them from then on;
 * ``hidden`` times ``output_matrix``, by which tasks of text compute their losses, is ``forward``.
@@ -38,7 +41,7 @@ from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 
 SHARE = 0.02  # of the work of a training, for both examinations of it
-PASSES = 20  # forward passes of an examination, more or less; a training step is three
+PASSES = 25  # forward passes of an examination, more or less; a training step is three
 FEWEST_POSITIONS, MOST_POSITIONS = 2**10, 2**15  # of a pass
 
 

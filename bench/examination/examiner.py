@@ -263,15 +263,15 @@ class Examiner(Comparisons):
     def _training_mode(self, sequences: CutSequences) -> None:
         """The same values and the gradients, with dropout and whatever else training has."""
         outputs = self.reader.read(self.model, sequences.inputs, True)
+        others = self.reader.read(self.model, sequences.changed, True)
+        repeated, by_inputs, by_parameters = self._gradients(self.model, sequences)
+        self.same_twice(sequences, outputs, repeated, True)
+        self.same_without_history(sequences.inputs, sequences.changed, others, True)
         if self.reader.drew:
             few, readers = sequences.inputs[:2], (self.reader, self.reader.of_another_seed())
             for reader in readers:
                 reader.read(self.model, few, True)
             refuse_own_seeds(*readers)
-        others = self.reader.read(self.model, sequences.changed, True)
-        repeated, by_inputs, by_parameters = self._gradients(self.model, sequences)
-        self.same_twice(sequences, outputs, repeated, True)
-        self.same_without_history(sequences.inputs, sequences.changed, others, True)
         self.compare_changed(sequences, outputs, others, True)
         self._pass("causal in training")
         if self.trained:
@@ -333,11 +333,10 @@ class Examiner(Comparisons):
             outputs = self.reader.read(self.model, sequences.inputs, True)
             if bool(without_numbers(outputs).any()):  # the move, and no training, has broken it
                 return
-            self.same_without_history(sequences.changed, sequences.inputs, outputs, True)
             others = self.reader.read(self.model, sequences.changed, True)
             self.compare_changed(sequences, outputs, others, True)
             outputs = self.reader.read(self.model, sequences.inputs)
-            self.same_without_history(sequences.changed, sequences.inputs, outputs)
+            self.same_after_other_weights(sequences.inputs)
             self._prefix(sequences, outputs, self._cut_inside(sequences.length))
             self._hidden(sequences)
         self._pass("moved parameters")

@@ -41,9 +41,9 @@ _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that
 
 OTHER_SOURCES = (
     "what no seed reaches, such as os.urandom, secrets, uuid, the time, the hash of a string or "
-    "the order of a set, a class counter, memory that is not written (torch.empty), or a generator "
-    "of its own (numpy.random.default_rng() without a seed); torch, numpy.random and random are "
-    "seeded: draw from these"
+    "the order of a set, an address (id, or the text of an object), a class counter, memory that "
+    "is not written (torch.empty), or a generator of its own (numpy.random.default_rng() without a "
+    "seed); torch, numpy.random and random are seeded: draw from these"
 )
 
 

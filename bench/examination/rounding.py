@@ -60,7 +60,7 @@ def sum_lengths(model: nn.Module, length: int) -> int:
     """Additions between an input and an output of ``length`` positions: each matrix adds over its
     inputs, and the layer that it is part of over positions at most."""
     matrices = [p for p in model.parameters() if p.ndim >= 2 and p.numel()]
-    return max(1, sum(p[0].numel() + length for p in matrices))
+    return max(1, sum(p.numel() // len(p) + length for p in matrices))
 
 
 def sizes_of(outputs: Tensor) -> Tensor:

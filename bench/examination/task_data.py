@@ -8,13 +8,15 @@ task, or from state between calls looks right in one process and is another run 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from bench.config.settings import Configuration
+from bench.examination.task_elsewhere import hashed_elsewhere
 from bench.records.code import code_hash, is_own
-from bench.training.building import build_task_anew, data_hashes
+from bench.training.building import data_hashes, task_of
 from bench.training.mistakes import data_in_sentences
 from bench.training.seeding import kept_random_state, seed_generators
 from core.errors import UserError
@@ -41,8 +43,13 @@ def examined_data_hashes(configuration: Configuration) -> dict[str, str]:
         hashes = data_hashes(configuration)
     key = json.dumps(configuration.tasks, sort_keys=True), code_hash(target)
     if key not in _passed:
-        with data_in_sentences(target), kept_random_state(CPU):
+        with (
+            hashed_elsewhere(configuration.tasks) as hashes_elsewhere,
+            data_in_sentences(target),
+            kept_random_state(CPU),
+        ):
             examine_task(configuration, hashes)
+            _refuse_others(target, hashes, hashes_elsewhere() or hashes, " in another process")
         _passed.add(key)
     return hashes
 
@@ -61,7 +68,7 @@ def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
     """
     name = f"tasks ({configuration.tasks['_target_']})"
     seed_generators(FIRST, CPU)
-    task = build_task_anew(configuration)
+    task = task_of(configuration.tasks)
     if isinstance(task, Task):
         specification = task.specification()
         batches = [task.training_batch(0, step, SIZE) for step in range(STEPS)]
@@ -74,18 +81,24 @@ def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
                 "target is -100: give targets that count"
             )
     seed_generators(SECOND, CPU)
-    again = build_task_anew(configuration)
+    again = task_of(configuration.tasks)
     if isinstance(again, Task):
         # From the last step to the first: a generator that goes on from call to call, seeded or
         # not, gives others then.
         for step in reversed(range(STEPS)):
             other = again.training_batch(0, step, SIZE)
             if not _equal(batches[step], other):
-                raise UserError(_differs(name, f"the sequences of training step {step}"))
-    hashes_again = again.data_hashes()
-    for split in sorted(hashes.keys() | hashes_again.keys()):
-        if hashes.get(split) != hashes_again.get(split):
-            raise UserError(_differs(name, f"the data of '{split}'"))
+                sequences = f"the sequences of training step {step}"
+                raise UserError(_differs(configuration.tasks["_target_"], sequences))
+    _refuse_others(configuration.tasks["_target_"], hashes, again.data_hashes())
+
+
+def _refuse_others(
+    target: str, hashes: Mapping[str, str], others: Mapping[str, str], where: str = ""
+) -> None:
+    for split in sorted(hashes.keys() | others.keys()):
+        if hashes.get(split) != others.get(split):
+            raise UserError(_differs(target, f"the data of '{split}'", where))
 
 
 def fault_of_batch(batch: object, specification: SequenceSpecification) -> str | None:
@@ -159,12 +172,20 @@ def fault_of_evaluation(measured: object, headline: str) -> str | None:
     return None
 
 
-def _differs(name: str, what: str) -> str:
+def _differs(target: str, what: str, where: str = "") -> str:
+    advice = (
+        "in draw(self, generator, count) by that generator (generator.integers, "
+        "generator.random), and from neither np.random, random, torch nor a generator or a count "
+        "that is kept between calls"
+    )
+    if where:
+        advice = (
+            "and take the elements of a set by sorted(…), as their order, the hash of a string, "
+            "addresses and the time are others in each process"
+        )
     return (
-        f"{name}: {what} are others when they are made again, so that no run could be repeated or "
-        "taken up: make data from settings, seed and step alone, in draw(self, generator, count) "
-        "by that generator (generator.integers, generator.random), and from neither np.random, "
-        "random, torch nor a generator or a count that is kept between calls"
+        f"tasks ({target}): {what} are others when they are made again{where}, so that no run "
+        f"could be repeated or taken up: make data from settings, seed and step alone, {advice}"
     )
 
 

@@ -49,17 +49,39 @@ class UntouchedCopy:
             return
 
     def read(
-        self, model: nn.Module, reader: ModelReader, inputs: Tensor, training: bool
+        self,
+        model: nn.Module,
+        reader: ModelReader,
+        inputs: Tensor,
+        training: bool = False,
+        *,
+        history: Tensor | None = None,
+        of_first_weights: bool = False,
     ) -> Tensor | None:
-        """What the copy answers with the parameters that ``model`` has now; None where it cannot be
-        asked."""
+        """What a copy answers with the parameters that ``model`` has now; None where it cannot be
+        asked.
+
+        Args:
+            history: inputs that the copy is asked for before.
+            of_first_weights: whether it has its first parameters then.
+        """
+        asking = ModelReader(reader.seed, reader.by_hidden)
         try:
             with self._forgotten():
-                return _read(self._with_parameters_of(model), reader, inputs, training)
+                untouched = copy.deepcopy(self._model)
+                if untouched is None:
+                    return None
+                if history is not None and of_first_weights:
+                    asking.read(untouched, history, training)
+                    untouched.train()  # what is kept of weights may be dropped there
+                _give_parameters(untouched, model)
+                if history is not None and not of_first_weights:
+                    asking.read(untouched, history, training)
+                return asking.read(untouched, inputs, training)
         except Exception:  # as of any copy
             return None
 
-    def is_faithful(self, model: nn.Module, reader: ModelReader) -> bool:
+    def is_faithful(self, reader: ModelReader) -> bool:
         """Whether another copy gives the very first answer, which has no history."""
         if self.first is None or self._model is None:
             return False
@@ -72,17 +94,6 @@ class UntouchedCopy:
         except Exception:
             return False
         return torch.allclose(answer, outputs, rtol=1e-3, atol=1e-3 * float(outputs.abs().max()))
-
-    def _with_parameters_of(self, model: nn.Module) -> nn.Module:
-        if self._model is None:
-            raise ValueError("the model cannot be copied")
-        untouched = copy.deepcopy(self._model)
-        if _type_of(untouched) != _type_of(model):  # which is the same in float64
-            untouched.to(dtype=_type_of(model))
-        with torch.no_grad():
-            for mine, theirs in zip(untouched.parameters(), model.parameters(), strict=True):
-                mine.copy_(theirs)
-        return untouched
 
     @contextmanager
     def _forgotten(self) -> Iterator[None]:
@@ -108,8 +119,12 @@ class UntouchedCopy:
                 function.cache_clear()
 
 
-def _read(model: nn.Module, reader: ModelReader, inputs: Tensor, training: bool) -> Tensor:
-    return ModelReader(reader.seed, reader.by_hidden).read(model, inputs, training)
+def _give_parameters(to: nn.Module, model: nn.Module) -> None:
+    if _type_of(to) != _type_of(model):  # which is the same in float64
+        to.to(dtype=_type_of(model))
+    with torch.no_grad():
+        for parameter, value in zip(to.parameters(), model.parameters(), strict=True):
+            parameter.copy_(value)
 
 
 def _type_of(model: nn.Module) -> torch.dtype | None:

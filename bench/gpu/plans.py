@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -183,5 +184,5 @@ def _means(records: Sequence[RunRecord]) -> dict[str, float]:
     """Of each number on the test split, and the learning rate that was chosen."""
     tests = [record.metrics["test"] for record in records if record.outcome == "ok"]
     names = sorted(tests[0]) if tests else []
-    means = {name: fmean(test[name] for test in tests) for name in names}
+    means = {name: fmean(map(itemgetter(name), tests)) for name in names}
     return {"training.lr": records[0].config["training"]["lr"], **means}

@@ -74,7 +74,8 @@ def _page(request: GpuRequest, results: Sequence[Result]) -> str:
 def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """A table of the sweeps' rows that stand, with means over the final runs, and those that were
     left, by reason."""
-    names = [name for name in MEASURED if any(name in row["metrics"] for row in rows)]
+    measured = set().union(*(row["metrics"] for row in rows))
+    names = [name for name in MEASURED if name in measured]
     header = ["row", "learning rate", *names, "where it stands"]
     lines = ["", f"## {title}", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     titles_by_reason: dict[str, list[str]] = {}

@@ -11,7 +11,7 @@ from bench.config.settings import Configuration
 from bench.config.source_files import source_name
 from bench.config.tree import TARGET
 from bench.records.code import is_own
-from bench.records.equivalence import todays_name
+from bench.records.equivalence import flat, todays_name
 from bench.records.registry import known, known_model, model_group, names, why_unknown
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
@@ -76,12 +76,11 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
         resolved = Configuration.of(
             {"tasks": record.task, "models": model, **run, **settings}
         ).resolved()
-        missing = {
-            f"{section}.{key}": value
-            for section, part in sections.items()
-            for key, value in part.items()
-            if key != "_target_" and resolved[section].get(key, _NONE) != value
-        }
+        missing = {}
+        for section, part in sections.items():
+            for key, value in part.items():
+                if key != "_target_" and resolved[section].get(key, _NONE) != value:
+                    missing[f"{section}.{key}"] = value
         if not missing:
             break
         settings |= missing
@@ -100,12 +99,7 @@ def _of_a_task_from_outside(
     """Every setting is named, since what is usual in such a task is not known without its class. Of
     a class in a file the record does not say where the file lies: it is asked for from where the
     command is given."""
-    settings = {
-        f"{section}.{key}": value
-        for section, part in config.items()
-        for key, value in part.items()
-        if key != "_target_"
-    }
+    settings = flat(config)
     choice = _choice_of_model(record, config)
     run = {"preset": record.preset, "seed": record.seed, "device": _device(record)}
     return {"tasks": config["tasks"]["_target_"], **choice, **run, **settings}
@@ -140,11 +134,11 @@ def places_of(record: RunRecord) -> list[str]:
     """The settings by which whoever runs it again has to say where its data lie, as ``card.places``
     of the task's YAML file has them."""
     task_settings = record.config.get("tasks", {})
-    return [
-        f"tasks.{place}"
-        for place, conditions in _card(record).get("places", {}).items()
-        if all(task_settings.get(key) in values for key, values in conditions.items())
-    ]
+    places = []
+    for place, conditions in _card(record).get("places", {}).items():
+        if all(task_settings.get(key) in values for key, values in conditions.items()):
+            places.append(f"tasks.{place}")
+    return places
 
 
 def _card(record: RunRecord) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -136,21 +136,25 @@ class Equivalence(FrozenModel):
             settings = {key: value for key, value in settings.items() if key not in self.added}
         else:
             return None
-        parts = [(key.partition("."), value) for key, value in settings.items()]
-        config = {
-            section: {key: v for (s, _, key), v in parts if s == section} for section in name.config
-        }
+        config: dict[str, dict[str, Any]] = {section: {} for section in name.config}
+        for whole, value in settings.items():
+            section, _, key = whole.partition(".")
+            if section in config:
+                config[section][key] = value
         for section, target in (("tasks", code.task), ("models", code.model)):
             if "_target_" in name.config.get(section, {}):
                 config[section]["_target_"] = target
         return Name(code, config)
 
 
-def flat(config: Config) -> dict[str, Any]:
+def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Each setting by "section.key"; the classes of task and model are none."""
-    sections = config.items()
-    settings = {f"{section}.{key}": v for section, values in sections for key, v in values.items()}
-    return {key: value for key, value in settings.items() if not key.endswith("._target_")}
+    settings = {}
+    for section, values in config.items():
+        for key, value in values.items():
+            if not f"{section}.{key}".endswith("._target_"):
+                settings[f"{section}.{key}"] = value
+    return settings
 
 
 class _Table(FrozenModel):
@@ -167,9 +171,9 @@ def read_table() -> tuple[Equivalence, ...]:
     return _read(TABLE, _changed(TABLE))
 
 
-def _entries_of(code: Code, table: Path) -> list[Equivalence]:
-    """Those that have the code on one side."""
-    return _by_code(table, _changed(table)).get(code, [])
+def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
+    """Those that have a code on one side."""
+    return _by_code(table, _changed(table))
 
 
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
@@ -253,10 +257,11 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
     """The run itself, then the same run by every state of the code that is proven equal, through
     any chain of proofs of a table, which is the project's unless another one is given."""
     seen, waiting = {code}, [Name(code, config)]
+    entries = _entries(table or TABLE)
     while waiting:
         name = waiting.pop(0)
         yield name
-        for entry in _entries_of(name.code, table or TABLE):
+        for entry in entries.get(name.code, ()):
             other = entry.other_side(name)
             if other is not None and other.code not in seen:
                 seen.add(other.code)
@@ -278,8 +283,10 @@ def todays_name(
 def settled_name(config: Config, provenance: Provenance) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
     runs that were only made by that code have too."""
-    older = _replaced(TABLE, _changed(TABLE))
     candidates = list(names(Code.of(config, provenance), config))
+    if len(candidates) == 1:  # as of most runs
+        return candidates[0]
+    older = _replaced(TABLE, _changed(TABLE))
     return min(candidates, key=lambda name: (name.code in older, name.code.model_dump_json()))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
-from itertools import groupby
 from math import fsum
 
 from bench.config.groups import task_card
@@ -39,8 +38,11 @@ def data_seed(record: RunRecord) -> int:
 
 
 def by_data_seed(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """The runs of each data seed."""
-    return [list(runs) for _, runs in groupby(sorted(records, key=data_seed), key=data_seed)]
+    """The runs of each data seed, in the order of these."""
+    runs: dict[int, list[RunRecord]] = {}
+    for record in records:
+        runs.setdefault(data_seed(record), []).append(record)
+    return [runs[seed] for seed in sorted(runs)]
 
 
 def over_seeds(
@@ -75,10 +77,20 @@ def over_seeds_and_items(
     if len(parts) < 2:
         return mean_interval(values, kind, items)
     value_by_run = {r.run_id: v for r, v in zip(records, values, strict=True) if v is not None}
-    values_by_part = [
-        [value_by_run[run.run_id] for run in part if run.run_id in value_by_run] for part in parts
-    ]
-    return mean_interval([mean_of(part) if part else None for part in values_by_part], kind, items)
+    values_by_data = []
+    for part in parts:
+        of_part = [value_by_run[run.run_id] for run in part if run.run_id in value_by_run]
+        values_by_data.append(of_part)
+    return over_seeds_by_data(values_by_data, kind, items)
+
+
+def over_seeds_by_data(
+    values: Sequence[Sequence[float]], kind: Kind, items: Items | None = None
+) -> Mean:
+    """:func:`over_seeds` of the numbers of the runs of each data seed, of a known kind."""
+    if len(values) == 1:
+        return mean_interval(values[0], kind, items)
+    return mean_interval([mean_of(part) if part else None for part in values], kind, items)
 
 
 def items_of(records: Sequence[RunRecord], metric: str, minus: str = "") -> Items | None:
@@ -96,7 +108,8 @@ def items_of(records: Sequence[RunRecord], metric: str, minus: str = "") -> Item
     if rows is None or len(drawn) > 1:
         return None
     totals = map(fsum, zip(*rows, strict=True))  # thousands of columns: no call for each
-    items = tuple(total / len(rows) for total in totals)
+    runs = len(rows)
+    items = tuple([total / runs for total in totals])
     count = len(items)
     variance = deviation_of(items) ** 2 / count
     return Items(count, variance, residual_of(rows), "test sequences", items, drawn.pop())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 QUOTES = ("'", '"', '"""', "'''")  # in the order in which they are tried
@@ -54,13 +55,16 @@ class _Writer:
             return self._joined(node)
         if isinstance(node, ast.Constant):
             return self._constant(node)
-        for field, value in ast.iter_fields(node) if isinstance(node, ast.AST) else ():
-            if isinstance(value, list):
-                written = [self._written(item) for item in value]
-                unchanged = all(a is b for a, b in zip(written, value, strict=True))
-            else:
+        for field in node._fields if isinstance(node, ast.AST) else ():
+            value: Any = getattr(node, field, None)
+            if isinstance(value, ast.AST):
                 written = self._written(value)
                 unchanged = written is value
+            elif isinstance(value, list):
+                written = [self._written(item) for item in value]
+                unchanged = all(map(is_, written, value))
+            else:  # a name or a value, as most fields hold
+                continue
             if not unchanged:
                 self._before.append((node, field, value))
                 setattr(node, field, written)

@@ -118,12 +118,10 @@ def _log(record: RunRecord, path: Path, store: Store, client: Any) -> None:
         for split, values in record.metrics.items()
         for name, value in values.items()
     ]
-    metrics += [
-        Metric(name, y, 0, int(x))
-        for name in ("training_loss", "validation_loss")
-        if name in record.curves
-        for x, y in zip(record.curves[name].x, record.curves[name].y, strict=True)
-    ]
+    for name in ("training_loss", "validation_loss"):
+        if curve := record.curves.get(name):
+            points = zip(curve.x, curve.y, strict=True)
+            metrics += [Metric(name, y, 0, int(x)) for x, y in points]
     tag_list = [RunTag(key, value[:5000]) for key, value in tags.items()]
     client.log_batch(run, params=parameters[:100], tags=tag_list)
     for start in range(0, len(metrics), METRICS_PER_BATCH):

@@ -26,6 +26,7 @@ from bench.runs.serving import (
 )
 from bench.runs.together import together_of
 from bench.training.building import build_task, build_to_train, prepare_data, task_or_measurement
+from bench.training.mistakes import data_in_sentences
 from bench.training.numerics import set_numerics
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped
@@ -157,7 +158,8 @@ def make_baselines(configuration: Configuration, report: Report) -> list[RunReco
             records.append(record)
             continue
         started = time.perf_counter()
-        evaluations = {"validation": predict("validation"), "test": predict("test")}
+        with data_in_sentences(configuration.tasks["_target_"]):
+            evaluations = {"validation": predict("validation"), "test": predict("test")}
         record = RunRecord(
             run_id=identity.run_id(0),
             identity=identity.identity,

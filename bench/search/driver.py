@@ -54,9 +54,7 @@ def run_plan(plan: SweepPlan, report: Report) -> SweepResult:
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
-        # If every space has as many settings as there are trials.
-        runs = len(plan.entries) * (plan.settings.n_trials + plan.settings.finals)
-        with open_executor(configurations, report, runs, prepare=True) as executor:
+        with open_executor(configurations, report, plan.runs, prepare=True) as executor:
             contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():

@@ -178,7 +178,7 @@ def print_estimates(estimates: Sequence[Estimate], plan: SweepPlan, sweep_name: 
     if plan.device_like is not None:
         _print_for_device(estimates, plan, sweep_name)
         return
-    workers = max(1, workers_at_once(plan.entries[0].configuration))
+    workers = max(1, workers_at_once(plan.entries[0].configuration, plan.runs))
     sized = any(e.setting == "largest" for e in estimates)
     columns = ["trials", "runs", "parameters", "training FLOPs", "training time"]
     table = table_of(["model", "sizes"] if sized else ["model"], columns)

@@ -11,12 +11,12 @@ from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
 from bench.config.command_line import read_with_lists, shown
-from bench.config.external import refuse_what_is_missing
+from bench.config.external import OURS, defaults_of, refuse_what_is_missing
 from bench.config.files import copied, models_of
 from bench.config.groups import GUEST, choices, record_name, taking_part
 from bench.config.sections import SweepSettings, TrainingSettings
 from bench.config.settings import Configuration
-from bench.config.source_files import refuse_files_of_one_name, use_named
+from bench.config.source_files import refuse_files_of_one_name, source_name, use_named
 from bench.config.tree import TARGET
 from bench.roofline.devices import checked
 from core.errors import UserError, nearest
@@ -93,6 +93,11 @@ class SweepPlan:
     settings: SweepSettings
     dry_run: bool
     device_like: str | None = None
+
+    @property
+    def runs(self) -> int:
+        """Trials and final runs, if every space has as many settings as there are trials."""
+        return len(self.entries) * (self.settings.n_trials + self.settings.finals)
 
     def note_on_trials(self) -> str | None:
         """Which search spaces hold fewer settings than the trials asked for."""
@@ -266,6 +271,32 @@ def warn_of_warmup(configurations: Iterable[Configuration]) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
+def warn_of_sizes(configurations: Iterable[Configuration], searched: Container[str] = ()) -> None:
+    """One line on stderr for each class from elsewhere whose own defaults a preset replaces.
+
+    Args:
+        searched: keys of a search space, which have several values.
+    """
+    notes = []
+    for configuration in configurations:
+        target, given = configuration.models["_target_"], configuration.overrides
+        if source_name(target) in OURS or any(key in given for key in BUDGETS):
+            continue
+        kept = []
+        for name, default in defaults_of(target).items():
+            key, value = f"models.{name}", configuration.models.get(name)
+            if value != default and key not in given and key not in searched:
+                kept.append((shown(key, value), shown(key, default)))
+        if kept:
+            of_preset, of_class = (" ".join(words) for words in zip(*kept, strict=True))
+            notes.append(
+                f"preset {configuration.preset} gives {configuration.label} {of_preset}; the "
+                f"class's own is {of_class}"
+            )
+    for note in dict.fromkeys(notes):
+        print(f"note: {note}", file=sys.stderr)
+
+
 def full_names(settings: Mapping[str, Any], short: Container[str] = SHORT_NAMES) -> Settings:
     """The settings under their whole names.
 
@@ -317,7 +348,10 @@ def some_model(settings: Mapping[str, Any]) -> str:
 
 
 def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
-    return {f"models.{key}" for c in configurations for key in c.models if key != "_target_"}
+    keys = set[str]()
+    for configuration in configurations:
+        keys |= {f"models.{key}" for key in configuration.models}
+    return keys - {"models._target_"}
 
 
 def _check_space(space: Mapping[str, Sequence[Any]]) -> None:

@@ -13,7 +13,7 @@ from bench.records.report import print_record
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, record_path
 from bench.runs.obtain import find_widths, obtain_baselines, serve_or_make
-from bench.search.plan import SHORT_NAMES, Settings, some_model, warn_of_warmup
+from bench.search.plan import SHORT_NAMES, Settings, some_model, warn_of_sizes, warn_of_warmup
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import write_atomically
 from core.places import absolute
@@ -38,6 +38,7 @@ def make(settings: Settings) -> int:
     find_widths()
     configuration = Configuration.of(with_available_text(settings))
     warn_of_warmup([configuration])
+    warn_of_sizes([configuration])
     with progress() as report:
         record, served = serve_or_make(configuration, report=report)
     if served and record_path(record, configuration.store).is_relative_to(COMMITTED):

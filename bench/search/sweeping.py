@@ -8,7 +8,7 @@ from typing import Any
 from bench.config.network import with_available_text
 from bench.runs.obtain import find_widths
 from bench.search.driver import run_plan
-from bench.search.plan import plan_sweep
+from bench.search.plan import plan_sweep, warn_of_sizes
 from bench.search.table import print_sweep
 from core.errors import OK, RUN_FAILED
 from core.progress import progress
@@ -20,6 +20,8 @@ def sweep(settings: Mapping[str, Any]) -> int:
     plan = plan_sweep(with_available_text(settings))
     if note := plan.note_on_trials():
         print(note)
+    for entry in plan.entries:
+        warn_of_sizes([entry.configuration], entry.space)
     if plan.dry_run:
         from bench.search.estimate import estimate, print_estimates  # PyTorch takes seconds
 

@@ -50,8 +50,9 @@ def print_sweep(result: SweepResult, store: Path) -> None:
         screen.print(f"{number} records of this sweep in {shown(folder)}", soft_wrap=True)
     if any(record.preset == "smoke" for record in records):
         screen.print(
-            "preset smoke is there to see that everything works: the board ranks rows that are "
-            "tuned and no longer improve, and at this size few do; preset=laptop is for results",
+            "preset smoke is there to see that everything works, and most of its rows get no rank: "
+            "the board ranks those that are tuned and no longer improve; preset=laptop is for "
+            "results",
             soft_wrap=True,
         )
 

@@ -76,7 +76,8 @@ def build_task(configuration: Configuration) -> Task:
     task = task_or_measurement(configuration)
     if not isinstance(task, Task):
         raise UserError(
-            f"{configuration.task} is a measurement: it has no model that the engine trains"
+            f"{configuration.task} is a measurement: it has no model that the engine trains, and "
+            "is made by bench.run or python -m bench.measure"
         )
     return task
 
@@ -126,12 +127,16 @@ def _cache_key(configuration: Configuration) -> tuple[str, str]:
 
 @lru_cache(maxsize=4)
 def _build_task(text: str, code: str) -> Task | Measurement:
-    return _construct(json.loads(text), "tasks")
+    return task_of(json.loads(text))
 
 
-def build_task_anew(configuration: Configuration) -> Task | Measurement:
-    """An object of its own, which shares no data and no state with any other."""
-    return _construct(configuration.tasks, "tasks")
+def task_of(settings: Mapping[str, Any]) -> Task | Measurement:
+    """An object of its own, which shares no data and no state with any other.
+
+    Args:
+        settings: the class as ``_target_``, and its settings.
+    """
+    return _construct(settings, "tasks")
 
 
 def prepare_data(configuration: Configuration, report: Report) -> None:
@@ -371,4 +376,13 @@ def _mistakes_in_sentences(
     except TypeError as error:  # in Python's words
         raise UserError(
             f"{group} ({node['_target_']}): {way_on(error, group, node, has_tokens)}"
+        ) from error
+    except Exception as error:
+        # A library may put the refusal of a value into an exception of its own.
+        if not isinstance(error.__cause__, ValueError):
+            raise
+        given = ", ".join(f"{key}={value}" for key, value in node.items() if key != "_target_")
+        refusal = str(error.__cause__).rstrip(".")
+        raise UserError(
+            f"{group} ({node['_target_']}): {refusal}; it was built with {given}"
         ) from error

@@ -34,11 +34,11 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bo
         return f"{error}: add to that class what is missing in it"
     place = place_of(error)
     does_not_fit = Path(place.rpartition(",")[0]).name == CALLER
-    how = ""
+    construction = ""
     if group == "models":
-        how = f"; {how_models_are_built(load_class(node['_target_']))}"
+        construction = f"; {how_models_are_built(load_class(node['_target_']))}"
     if "multiple values" in str(error) and group == "models":
-        return f"{error}{how}"
+        return f"{error}{construction}"
     known_by = "YAML file" if is_own(node["_target_"]) else "constructor"
     advice = f"give each setting of {group} the name and the kind of value that its {known_by} has"
     if does_not_fit:
@@ -46,7 +46,7 @@ def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bo
             taken = {*signature(load_class(node["_target_"])).parameters} - {"specification"}
             advice = f"its constructor does not take it ({nearest(unknown[1], taken)})"
             return f"{error}: {advice}; mend it where it is given, in the YAML file or by a word"
-        return f"{error}{how or f'; {advice}'}"
+        return f"{error}{construction or f'; {advice}'}"
     if not has_tokens and "NoneType" in str(error) and not is_own(node["_target_"]):
         return (
             f"{error} in {place}: the task has real vectors, so that its specification has "

@@ -31,7 +31,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from bench.records.schema import RunRecord
@@ -134,7 +134,7 @@ class Follows:
             "arrays": record.arrays,
             "metrics": record.metrics.get("test", {}),
         }
-        matching = [value for name, value in held[section].items() if fnmatch(name, pattern)]
+        matching = [value for name, value in held[section].items() if _matches(name, pattern)]
         if section == "metrics":
             matching = [matching]
         if section == "arrays":
@@ -286,6 +286,11 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"
     )
+
+
+@lru_cache(maxsize=2**16)  # the names of all records, in each of which every pattern is looked for
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch(name, pattern)
 
 
 def _plain(value: Any) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
+
+from pydantic_core import PydanticSerializationError
 
 from bench.config.groups import DESCRIPTIVE, model_groups, task_card, task_from_outside
 from bench.config.source_files import class_name, source_name
@@ -46,8 +47,8 @@ def _text(record: RunRecord) -> str | None:
     if not record.label.isprintable() or not 0 < len(record.label) <= MAXIMUM_LABEL:
         return f"its label is not 1 to {MAXIMUM_LABEL} printable characters"
     try:
-        json.dumps(record.model_dump(mode="json"), ensure_ascii=False).encode()
-    except UnicodeEncodeError:
+        record.model_dump_json()
+    except PydanticSerializationError:
         return "it holds text that is not valid Unicode"
     made_by = record.provenance
     texts = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatch
-from functools import cache
+from functools import lru_cache
 
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
@@ -35,13 +36,11 @@ def _metrics(record: RunRecord) -> str | None:
     lists += [(f"per_sequence.{k}", k, values) for k, values in record.per_sequence.items()]
     for place, name, values in lists:
         kind = kind_of(record.task, name)
-        patterns = _patterns(record.task)  # a card that says nothing of numbers knows all
-        is_known = not patterns or any(fnmatch(name, pattern) for pattern in patterns)
-        if not METRIC.fullmatch(name) or not is_known:
+        if not METRIC.fullmatch(name) or not _is_known(record.task, name):
             return f"its {place[:80]!a} is a metric that the task's card does not know"
-        wrong = [value for value in values if not is_in_range(value, kind)]
-        if wrong:
-            return f"its {place} is {wrong[0]:g}, and no {kind.name}"
+        if not all_in_range(values, kind):
+            wrong = next(value for value in values if not is_in_range(value, kind))
+            return f"its {place} is {wrong:g}, and no {kind.name}"
     if set(record.metrics) - {"validation", "test"}:
         return "its metrics are of another split than validation and test"
     split = "validation" if record.role == "trial" else "test"
@@ -60,13 +59,19 @@ def is_in_range(value: float, kind: Kind) -> bool:
     return kind.low - ROUNDING <= value <= kind.high + ROUNDING
 
 
-@cache
-def _patterns(task: str) -> list[str]:
-    """The metrics that the card of a task knows."""
+def all_in_range(values: Sequence[float], kind: Kind) -> bool:
+    """:func:`is_in_range` of all values, of which a record has thousands."""
+    low, high = kind.low - ROUNDING, kind.high + ROUNDING
+    return all(map(low.__le__, values)) and all(map(high.__ge__, values))
+
+
+@lru_cache(maxsize=4096)
+def _is_known(task: str, metric: str) -> bool:
+    """Whether the card of a task knows a metric; one that says nothing of numbers knows all."""
     patterns: list[str] = []
     for names in card_of(task).get("numbers", {}).values():
         patterns += names
-    return patterns
+    return not patterns or any(fnmatch(metric, pattern) for pattern in patterns)
 
 
 def _curves(record: RunRecord) -> str | None:
@@ -74,7 +79,7 @@ def _curves(record: RunRecord) -> str | None:
         if len(curve.x) != len(curve.y):
             return f"its curve {name[:80]!a} has more x than y, or fewer"
         kind = kind_of(record.task, name)
-        if not all(is_in_range(y, kind) for y in curve.y):
+        if not all_in_range(curve.y, kind):
             return f"its curve {name[:80]!a} holds a number that is no {kind.name}"
     return None
 

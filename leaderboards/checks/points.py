@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from statistics import linear_regression, pstdev
+from statistics import linear_regression
 from typing import NamedTuple
 
 from bench.records.schema import Curve, RunRecord
@@ -81,8 +81,10 @@ def weighted_unequally(points: Points, variation: float) -> Interval:
             ones is taken to be at most three of its standard errors, variation / √(2n), larger.
     """
     values = ys(points)
-    room = variation * (1 + 3 / math.sqrt(2 * len(values))) * pstdev(values)
-    return Interval(mean_of(values) - room, mean_of(values) + room)
+    mean = mean_of(values)
+    deviation = math.sqrt(mean_of([(value - mean) ** 2 for value in values]))
+    room = variation * (1 + 3 / math.sqrt(2 * len(values))) * deviation
+    return Interval(mean - room, mean + room)
 
 
 def crossing(points: Points, level: float = HALF) -> float | None:

@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bench.records.numbers import by_data_seed, kind_of, over_seeds
-from bench.records.schema import RunRecord
-from core.statistics import mean_interval
+from bench.records.numbers import by_data_seed, kind_of, over_seeds_by_data
 from leaderboards.tables.grouping import Setting, SettingRecords
 from leaderboards.tables.lines import ModelCurve, Row
 from leaderboards.tables.rows import kind_of_row
@@ -27,25 +25,22 @@ def lines_of(setting: Setting) -> list[ModelCurve]:
     lines = []
     for name in sorted({name for record in finished for name in record.curves}):
         records = [record for record in finished if name in record.curves]
-        # The records that have a point at each x, with their y; they have no items of it.
-        points: dict[float, tuple[list[RunRecord], list[float]]] = defaultdict(lambda: ([], []))
-        for record in records:
-            curve = record.curves[name]
-            for x, y in zip(curve.x, curve.y, strict=True):
-                points[x][0].append(record)
-                points[x][1].append(y)
+        # The y of all records that have a point at an x, by the seed of their data.
+        points: dict[float, list[list[float]]] = defaultdict(list)
+        for of_one_data_seed in by_data_seed(records):
+            own_points: dict[float, list[float]] = defaultdict(list)
+            for record in of_one_data_seed:
+                curve = record.curves[name]
+                for x, y in zip(curve.x, curve.y, strict=True):
+                    own_points[x].append(y)
+            for x, values in own_points.items():
+                points[x].append(values)
         if not points:
             continue
         places = sorted(points)
-        means = []
         kind = kind_of(setting.first.task, name)
-        several_data_seeds = len(by_data_seed(records)) > 1
-        for x in places:
-            records_there, values = points[x]
-            if several_data_seeds:
-                means.append(over_seeds(records_there, values, name, curve=True))
-            else:  # the same, without a look at the records for each of thousands of points
-                means.append(mean_interval(values, kind))
+        # No record holds the items of a point.
+        means = [over_seeds_by_data(points[x], kind) for x in places]
         lines.append(
             replace(
                 _blank_line(setting.entry),

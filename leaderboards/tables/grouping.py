@@ -18,7 +18,7 @@ from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.tables.status import REPORTED, VerificationStatus
-from leaderboards.tables.summaries import OFF_THE_BOARD, SUBMITTED, RecordSummary
+from leaderboards.tables.summaries import OFF_THE_BOARD, SUBMITTED, YOURS, RecordSummary
 from reproduce.claims.fairness import Mark, marks
 
 # What makes a row fail, the gravest first.
@@ -220,7 +220,10 @@ def _with_notes(entries: Sequence[SettingRecords]) -> list[SettingRecords]:
                 if other is not entry:
                     label = other.first.label
                     names[f"{label} ({other.name})" if other.name else label] = None
-        notes = [missing_seeds((summary.data_seed, summary.seed) for summary in entry.summaries)]
+        missing = missing_seeds((summary.data_seed, summary.seed) for summary in entry.summaries)
+        if missing and all(summary.origin == YOURS for summary in entry.summaries):
+            missing += ", which the command of the others makes, with these numbers"
+        notes = [missing]
         notes += [f"equal results to {', '.join(names)}"] if names else []
         noted.append(replace(entry, notes=tuple(filter(None, notes))))
     return noted

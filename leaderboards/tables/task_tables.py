@@ -32,7 +32,7 @@ from leaderboards.tables.replications import (
 )
 from leaderboards.tables.rows import REPLICATION, UNVERIFIED, Directions, rows_of
 from leaderboards.tables.status import VerificationStatuses
-from leaderboards.tables.summaries import RecordSummary
+from leaderboards.tables.summaries import YOURS, RecordSummary
 from reproduce.published.numbers import PublishedFile, directions
 
 BULK = {"curves", "arrays", "per_sequence"}  # not shown; the record's file has them
@@ -187,7 +187,8 @@ class _TaskBuilder:
         repeated += verified_again(
             [*entries, *yours.values(), *unverified.values()], self._statuses
         )
-        self._add_rows_and_curves(entries, [yours, unverified])
+        rows_of_yours = _without_repeated_predictors(yours, repeated)
+        self._add_rows_and_curves(entries, [rows_of_yours, unverified])
         for summary in sorted(on_board, key=_key):
             known_number = known_records[_key(summary)]
             if known_number is not None:
@@ -323,6 +324,20 @@ class _TaskBuilder:
         ]
         self._rows.add(published.rows(self._published_files, tables))
         self._curves.add(published.lines(self._published_files))
+
+
+def _without_repeated_predictors(
+    yours: Mapping[int, SettingRecords], repeated: Iterable[Replication]
+) -> dict[int, SettingRecords]:
+    """One's own runs beside rows, but for predictors without training that gave the numbers of
+    theirs: they are deterministic, so that a second row of them would tell nothing."""
+    same = {line.other_run_id for line in repeated if line.origin == YOURS and line.same_numbers}
+    others = {}
+    for number, entry in yours.items():
+        is_repeated = all(summary.run_id in same for summary in entry.summaries)
+        if not (entry.first.is_reference and is_repeated):
+            others[number] = entry
+    return others
 
 
 def _key(summary: RecordSummary) -> tuple[str, str]:

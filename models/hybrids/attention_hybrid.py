@@ -40,6 +40,7 @@ MIXERS: dict[str, Callable[[Place], Mixer]] = {
     **EARLIER_MIXERS,
     "gated_delta_net_2": lambda at: DecoupledDeltaRule(at.width, at.heads),
     "delta_product": lambda at: DeltaProductMixer(at.width, at.heads),
+    # Two inner channels for each hidden one: this head width gives as many heads.
     "mamba3": lambda at: Mamba3Mixer(at.width, head_width=2 * at.width // at.heads),
     "mesa_net": lambda at: MesaMixer(at.width, at.heads),
     "q_delta": lambda at: QDeltaMixer(at.width, at.heads),
@@ -53,6 +54,7 @@ MIXERS: dict[str, Callable[[Place], Mixer]] = {
     "ttt_linear": lambda at: TTTMixer(at.width, at.heads),
     "mlstm": lambda at: MatrixLSTMMixer(at.width, at.heads),
     "slstm": lambda at: ScalarLSTMMixer(at.width, at.heads),
+    # Without heads.
     "gru": lambda at: GRUMixer(at.width),
     "min_gru": lambda at: MinGRUMixer(at.width),
 }
@@ -83,6 +85,7 @@ class FullAttention(GrowingMixer):
                 f"rotary positions turn pairs of channels, but a head of width={width} / "
                 f"heads={heads} has {self.head_width}; make width a multiple of 2 heads"
             )
+        # One product for q, k and v.
         self.projection = linear(width, 3 * width)
         self.output_projection = nn.Linear(width, width, bias=False)
 
@@ -102,6 +105,7 @@ class FullAttention(GrowingMixer):
     def prefill(self, hidden: Tensor) -> tuple[Tensor, Cache]:
         """What ``forward`` gives, and the keys and values of all positions."""
         queries, keys, values = self._project(hidden)
+        # Keys are kept unrotated, so that the cache does not depend on the code.
         turned = self._turn(queries, 0), self._turn(keys, 0)
         read = attend(*turned, values, causal=True)
         return self.output_projection(join_heads(read)), Cache(keys, values)
@@ -112,7 +116,9 @@ class FullAttention(GrowingMixer):
         if state is not None:
             keys = torch.cat((state.keys, keys), 2)
             values = torch.cat((state.values, values), 2)
+        # The newest position is the last of the cache.
         turned = self._turn(query, keys.shape[2] - 1), self._turn(keys, 0)
+        # A single query may see all that is kept.
         read = attend(*turned, values, causal=False)
         return self.output_projection(join_heads(read)).squeeze(1), Cache(keys, values)
 
@@ -123,8 +129,10 @@ class FullAttention(GrowingMixer):
         return queries, keys, values
 
     def _turn(self, x: Tensor, start: int) -> Tensor:
+        # The recurrent layers below tell where a token stands.
         if self.positions == "none":
             return x
+        # In float64: a far position times the fastest frequency loses float32's digits.
         pairs = torch.arange(self.head_width // 2, device=x.device, dtype=torch.float64)
         times = torch.arange(start, start + x.shape[2], device=x.device)
         return rotate(x, times[:, None] * ROTARY_BASE ** (-2 * pairs / self.head_width))
@@ -178,6 +186,7 @@ class AttentionHybrid(GrowingModel):
         head_width(width, heads)
         mixers: list[Any] = []
         for layer in range(layers):
+            # From the last layer on: attention reads what the mixers have prepared.
             if (layers - 1 - layer) % attention_every == 0:
                 mixers.append(FullAttention(width, heads, positions=positions))
             else:

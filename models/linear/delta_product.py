@@ -39,12 +39,15 @@ def delta_product(
         o (batch, time, heads, value width), and the memory after the last position.
     """
     steps = keys.shape[2]
+    # ln α in the first of the n steps, 0 (nothing decays) in the others.
     decays = functional.pad(log_decays.unsqueeze(2), (0, 0, 0, steps - 1))
+    # Only the last step of a position is read; the others have a query of 0.
     reads = functional.pad(queries.unsqueeze(2), (0, 0, 0, 0, steps - 1, 0))
     writes = Writes(
         keys.flatten(1, 2), values.flatten(1, 2), decays.flatten(1, 2), strengths.flatten(1, 2)
     )
     outputs, state = linear_recurrence(reads.flatten(1, 2), writes, state)
+    # n products of I − β k ⊗ k: with n = 2 a rotation of two keys' plane.
     return outputs.unflatten(1, (-1, steps))[:, :, -1], state
 
 
@@ -69,6 +72,7 @@ class DeltaProductMixer(GatedDeltaMixer):
         super().__init__(width, heads, convolution=convolution)
         if steps < 1:
             raise ValueError(f"a position makes at least one step, got steps={steps}")
+        # |1 − β| <= 1 is what keeps I − β k ⊗ k from growing.
         if not 0 < largest_strength <= 2:
             raise ValueError(
                 f"largest_strength={largest_strength} is outside (0, 2]: above 2 errors grow; "
@@ -76,6 +80,7 @@ class DeltaProductMixer(GatedDeltaMixer):
             )
         self.steps, self.largest_strength = steps, largest_strength
         channels = (width, steps * width, steps * width)
+        # In place of the base class's: n keys and n values for one query.
         self.streams = ConvolvedHeads(width, channels, heads, convolution)
         self.strength = linear(width, steps * heads)
 
@@ -83,7 +88,9 @@ class DeltaProductMixer(GatedDeltaMixer):
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         (queries, *others), past = self.streams(hidden, state.past if state else None)
         keys, values = (
-            x.flatten(2).unflatten(-1, (self.steps, self.heads, self.head_width)) for x in others
+            # Steps before heads: the n keys of a position lie one after another in time.
+            x.flatten(2).unflatten(-1, (self.steps, self.heads, self.head_width))
+            for x in others
         )
         strengths = self.largest_strength * self.strengths(hidden).squeeze(-1)
         read, memory = delta_product(

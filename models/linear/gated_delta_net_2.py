@@ -24,6 +24,7 @@ from models.specification import SequenceSpecification
 
 Gates = Literal["both", "erase", "write", "tied"]
 Activation = Literal["silu", "sigmoid"]
+# Where e^A starts, as in Mamba-2.
 RATES = 1.0, 16.0
 
 
@@ -64,8 +65,10 @@ class DecoupledDeltaRule(RecurrentMixer):
         self.gates, self.largest_erasure = gates, largest_erasure
         self.output_activation = output_activation
         self.streams = ConvolvedHeads(width, (width, width, width), heads, convolution)
+        # Full maps; only those of the decay and of the output gate have the rank of a head.
         self.erase_gate = linear(width, width)
         self.write_gate = linear(width, width)
+        # A decay for each channel of the keys, as in KDA.
         self.decay = DecayByChannel(width, heads, width, rank=self.head_width, rates=RATES)
         self.output_gate = nn.Sequential(
             linear(width, self.head_width), linear(self.head_width, width, bias=True)
@@ -86,8 +89,11 @@ class DecoupledDeltaRule(RecurrentMixer):
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         (queries, keys, values), past = self.streams(hidden, state.past if state else None)
         erase, write = self._gates(hidden)
+        # With |k| = 1 and b <= 1 an eigenvalue of I − (b ∘ k) ⊗ k is between 0 and 1.
         keys = unit(keys)
+        # b gates what is read before it is taken away, w what is written: two vectors.
         edits = Edits(erase * keys, keys, write * values, self.decay(hidden))
+        # Length 1 first, then by 1/√(head width), as attention has it.
         queries = unit(queries) * self.head_width**-0.5
         read, memory = general_delta_rule(queries, edits, state.memory if state else None)
         gate = self.output_gate(hidden)
@@ -100,6 +106,7 @@ class DecoupledDeltaRule(RecurrentMixer):
             torch.sigmoid(gate(hidden)).unflatten(-1, (self.heads, -1))
             for gate in (self.erase_gate, self.write_gate)
         )
+        # The mean keeps the number of parameters, so that variants differ by the gates alone.
         if self.gates in ("write", "tied"):
             erase = erase.mean(-1, keepdim=True)
         if self.gates in ("erase", "tied"):

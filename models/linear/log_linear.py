@@ -39,11 +39,13 @@ class LevelWeights(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.projection = linear(width, heads * LEVELS)
+        # L scales, for all inputs, what one of them says of a level.
         self.scales = nn.Parameter(torch.ones(heads, LEVELS))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(batch, time, width) -> (batch, time, heads, levels)."""
         projected = self.projection(hidden).unflatten(-1, self.scales.shape)
+        # Positive: a level is weighed, and never subtracted.
         return functional.softplus(self.scales * projected)
 
 
@@ -68,11 +70,13 @@ class LogLinearMamba2Mixer(Mamba2Mixer, GrowingMixer):
         )
         self.weights = LevelWeights(width, self.heads)
         with torch.no_grad():
+            # Heads from slow to fast.
             self.log_rates.copy_(torch.arange(1, self.heads + 1).log())
 
     @property
     def state_size(self) -> int:
         """After the longest sequence."""
+        # The state grows with log T; what is told is its largest.
         return self.numbers_after(LONGEST)
 
     def numbers_after(self, positions: int) -> int:
@@ -93,6 +97,7 @@ class LogLinearMamba2Mixer(Mamba2Mixer, GrowingMixer):
         x, write, read = functional.silu(inputs).split((self.channels, self.state, self.state), -1)
         x = x.unflatten(-1, (self.heads, -1))
         steps = functional.softplus(steps + self.step_bias)
+        # C, B and Δx are q, k and v, as in Mamba-2.
         writes = Writes(write.unsqueeze(-2), steps.unsqueeze(-1) * x, -steps * self.log_rates.exp())
         outputs, blocks = log_linear_recurrence(
             read.unsqueeze(-2), writes, self.weights(hidden), state.blocks if state else None
@@ -131,6 +136,7 @@ class LogLinearDeltaMixer(GatedDeltaMixer, GrowingMixer):
     ) -> tuple[Tensor, LogLinearState]:
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         (queries, keys, values), past = self.streams(hidden, state.past if state else None)
+        # One β for each position: all levels erase along the same key.
         strengths = self.strengths(hidden).squeeze(-1)
         writes = Writes(unit(keys), values, self.decay(hidden), strengths)
         queries = unit(queries) * self.head_width**-0.5

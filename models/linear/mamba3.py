@@ -67,6 +67,7 @@ def trapezoid_recurrence(
     """
     length, dtype = queries.shape[1], values.dtype
     with torch.autocast(queries.device.type, enabled=False):
+        # Autocast is off, so the types are set here: decays are summed over whole chunks.
         queries, keys, values, log_decays, own, previous = map(
             in_float32_or_wider, (queries, keys, values, log_decays, own, previous)
         )
@@ -79,6 +80,7 @@ def trapezoid_recurrence(
         # The pair before the sequence is written to the memory, which decays with position 0.
         first = previous[:, 0, :, None, None] * _outer(state.keys, state.values)
         memory = in_float32_or_wider(state.memory) + first
+        # p of position t + 1 weighs the pair of t: shifted by one, it stands beside that pair.
         following = functional.pad(previous[:, 1:], (0, 0, 0, 1))
         outputs, memory = _by_chunks(
             queries, keys, values, log_decays, own, following, memory, chunk
@@ -100,17 +102,23 @@ def _by_chunks(
     length = queries.shape[1]
     q, k, v = (cut_in_chunks(x, chunk) for x in (queries, keys, values))
     g, s, p = (cut_in_chunks(x.unsqueeze(-1), chunk) for x in (log_decays, own, following))
+    # c_i, the logarithm of all decays from the start of the chunk to i.
     sums = g.cumsum(-2)
     unread = torch.ones(chunk, chunk, dtype=torch.bool, device=q.device).triu(1)
+    # Masked before the exponential: above the diagonal c_i − c_j > 0 and may overflow.
     decays = (sums - sums.mT).masked_fill(unread, -math.inf).exp()
     own_position = torch.eye(chunk, dtype=torch.bool, device=q.device)
+    # At its own position a pair has not been written by the next one yet: s_j alone.
     scores = (q @ k.mT) * decays * torch.where(own_position, s.mT, (s + p).mT)
+    # What the chunk adds to the memory, each pair decayed to the chunk's end.
     written = (k * (s + p) * (sums[..., -1:, :] - sums).exp()).mT @ v
     whole = sums[..., -1:, :].exp()
     entering = []
+    # The only loop over chunks; everything before it was done for all of them at once.
     for factor, addition in zip(whole.unbind(0), written.unbind(0), strict=True):
         entering.append(memory)
         memory = factor * memory + addition
+    # Of the memory that entered the chunk, decayed to i, and of the chunk's own pairs.
     outputs = (q * sums.exp()) @ torch.stack(entering) + scores @ v
     return join_chunks(outputs, length), memory
 
@@ -175,6 +183,7 @@ class Mamba3Mixer(RecurrentMixer):
                 f"expand={expand} × width={width} channels cannot be split in heads of "
                 f"head_width={head_width}; make one a multiple of the other"
             )
+        # Pairs of channels of half of the state: a quarter of it are angles.
         if state < 4 or state % 4:
             raise ValueError(
                 f"half of the state turns in pairs of channels, got state={state}; make it a "
@@ -182,12 +191,15 @@ class Mamba3Mixer(RecurrentMixer):
             )
         self.heads = channels // self.head_width
         self.rotation, self.rates, self.trapezoid = rotation, rates, trapezoid
+        # One product gives all parts; those that a variant lacks have no column.
         self.parts = {
             "gates": channels,
             "seen": channels + 2 * state,
             "steps": self.heads,
             "rates": self.heads,
+            # λ, one number for each head.
             "shares": self.heads if trapezoid else 0,
+            # φ is shared by heads; each head turns by its own Δ.
             "turns": state // 4 if rotation == "data" else 0,
         }
         self.input_projection = nn.Linear(width, sum(self.parts.values()), bias=False)
@@ -197,8 +209,10 @@ class Mamba3Mixer(RecurrentMixer):
         self.read_norm = nn.RMSNorm(state, eps=NORM_EPSILON)
         self.write_bias = self.read_bias = None
         if bias:
+            # At 1 and not 0: a constant part in B and C writes and reads a decayed sum of all.
             self.write_bias = nn.Parameter(torch.ones(self.heads, state))
             self.read_bias = nn.Parameter(torch.ones(self.heads, state))
+        # Past the memory from the start, as in Mamba-2.
         self.skip = nn.Parameter(torch.ones(self.heads))
         self.output_projection = nn.Linear(channels, width, bias=False)
 
@@ -218,17 +232,22 @@ class Mamba3Mixer(RecurrentMixer):
         projected = self.input_projection(hidden).split(list(self.parts.values()), -1)
         parts = dict(zip(self.parts, projected, strict=True))
         seen, past = self.neighbours(parts["seen"], state.past if state else None)
+        # The paper has no convolution, and then no SiLU either.
         if self.neighbours.convolution is not None:
             seen = functional.silu(seen)
         values, write, read = seen.split((self.channels, self.state, self.state), -1)
         values = values.unflatten(-1, (self.heads, -1))
         steps = functional.softplus(parts["steps"] + self.step_bias)
+        # Unlike Mamba-2's, the rate r depends on the input too, not on the head alone.
         log_decays = -steps * self._rates(parts["rates"])
 
+        # The angle advances with Δ, as the memory does: a step that writes nothing turns nothing.
         angles, last_angles = self._angles(parts["turns"], steps, state.angles if state else None)
+        # The bias comes before the rotation, so that its products depend on the distance too.
         keys = self._turn(self._for_heads(self.write_norm(write), self.write_bias), angles)
         queries = self._turn(self._for_heads(self.read_norm(read), self.read_bias), angles)
 
+        # λ = 1 is Euler's rule of Mamba-2: nothing of the pair before is written.
         share = torch.sigmoid(parts["shares"]) if self.trapezoid else torch.ones_like(steps)
         outputs, recurrence = trapezoid_recurrence(
             queries,
@@ -246,6 +265,7 @@ class Mamba3Mixer(RecurrentMixer):
     def _rates(self, a: Tensor) -> Tensor:
         """r(a) > 0, (batch, time, heads)."""
         if self.rates == "softplus":
+            # Else a very negative a would keep everything for ever.
             return functional.softplus(a).clamp(min=SLOWEST_RATE)
         # Each branch of a choice needs a finite gradient where it is not taken.
         return torch.where(a >= 0, 1 + a.clamp(min=0), 1 / (1 - a.clamp(max=0)))
@@ -264,11 +284,13 @@ class Mamba3Mixer(RecurrentMixer):
         """
         if self.rotation == "none":
             return None, steps.new_empty(steps.shape[0], 0)
+        # The state holds no angle: positions are counted, as RoPE needs.
         if self.rotation == "fixed":
             start, counter = count_more(before, steps)
             pairs = torch.arange(self.state // 4, device=steps.device, dtype=torch.float64)
             times = torch.arange(start, counter.shape[1], device=steps.device, dtype=torch.float64)
             angles = times[:, None, None] * ROTARY_BASE ** (-4 * pairs / self.state)
+            # A far position in float32 would lose the digits behind the point.
             return angles.unsqueeze(0).remainder(2 * math.pi).to(steps.dtype), counter
         increments = math.pi * torch.tanh(turns).unsqueeze(2) * steps.unsqueeze(-1)
         angles = increments.double().cumsum(1)

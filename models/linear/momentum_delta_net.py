@@ -99,19 +99,25 @@ def momentum_delta_rule(
             state = MomentumState(zeros, zeros)
         memory, momentum = map(in_float32_or_wider, state)
 
+        # a and m of the docstring.
         decayed, faded = log_decays.cumsum(-2), log_momentum.cumsum(-2)
         released = _between(decayed) * shares.mT  # β_s e^{a_i − a_s}
         stored = _between(faded)  # e^{m_s − m_j}
+        # Γ; one for what a query of i reads, after the write of i itself.
         weights = released @ stored
+        # Γ before the release of i: an error is of the memory as position i finds it.
         weights_before = released.tril(-1) @ stored
+        # How much of the momentum that entered the chunk has reached the memory.
         of_momentum = released @ faded.exp()
         of_momentum_before = released.tril(-1) @ faded.exp()
 
         corrections = weights_before * (k @ k.mT) * rates.mT
+        # Memory and momentum side by side, so that one product reads both.
         reads = torch.cat((decayed.exp() * k, of_momentum_before * k), -1)
         offsets, by_state = solve_unit_triangular(corrections, v, reads)
         scores = weights * (q @ k.mT) * rates.mT
         to_memory = (weights[..., -1:, :].mT * rates * k).mT
+        # The momentum takes every error at its own rate and fades it to the end.
         to_momentum = ((faded[..., -1:, :] - faded).exp() * rates * k).mT
         per_chunk = (
             offsets,
@@ -123,11 +129,13 @@ def momentum_delta_rule(
             faded[..., -1:, :].exp(),
         )
         entering, errors = [], []
+        # The only loop over chunks.
         for offset, read, write, store, keep, release, fade in zip(
             *(part.unbind(0) for part in per_chunk), strict=True
         ):
             stacked = torch.cat((memory, momentum), -2)
             entering.append(stacked)
+            # v − α S k of all positions of the chunk, by the state that entered it.
             error = offset - read @ stacked
             errors.append(error)
             memory = keep * memory + release * momentum + write @ error
@@ -185,6 +193,7 @@ class MomentumDeltaMixer(GatedDeltaMixer):
         if momentum:
             self.momentum = DecayByHead(width, heads)
             with torch.no_grad():
+                # Memory and momentum start with equal biases of their steps.
                 self.momentum.step_bias.copy_(self.decay.get_parameter("step_bias"))
 
     @property
@@ -203,20 +212,26 @@ class MomentumDeltaMixer(GatedDeltaMixer):
     ) -> tuple[Tensor, MomentumMixerState]:
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         (queries, keys, values), past = self.streams(hidden, state.past if state else None)
+        # The query loses a part along its own key, whose pair it has just written.
         queries = unit(queries - self.log_corrections.exp()[:, None] * keys)
         queries, keys = queries * self.head_width**-0.5, unit(keys)
         rates = 1 + torch.tanh(self.rate(hidden) / math.sqrt(self.width))
+        # tan²θ; cos² = 1/(1 + tan²) needs no arctan and no cosine.
         tangents = (rates * self.log_angle_rates.exp()).square()
         shares = tangents / (1 + tangents) * torch.sigmoid(self.strength(hidden))
+        # ln cos²θ = −ln(1 + tan²θ), without a cancellation near θ = 0.
         log_decays = self.decay(hidden) - torch.log1p(tangents)
         memories = state.memories if state else None
         if self.momentum is None:
+            # μ = 0: M is the last error alone, which the plain delta rule writes at once.
             writes = Writes(keys, values, log_decays, shares * rates)
             read, memory = linear_recurrence(queries, writes, memories.memory if memories else None)
+            # Empty: a variant without momentum keeps one memory.
             memories = MomentumState(memory, memory[:, :0])
         else:
             log_momentum = self.momentum(hidden)
             if self.smallest_log_momentum is not None:
+                # At each step at least e^limit of the momentum stays.
                 log_momentum = log_momentum.clamp(min=self.smallest_log_momentum)
             gates = MomentumGates(log_decays, log_momentum, rates, shares)
             read, memories = momentum_delta_rule(queries, keys, values, gates, memories)

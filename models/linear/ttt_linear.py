@@ -78,32 +78,42 @@ def train_and_read(
     size, passed, length = len(scales), state.counter.shape[1], queries.shape[2]
     outputs, start = [], 0
     while start < length:
+        # Up to the end of the mini-batch that is open: a call may begin in its middle.
         piece = slice(start, min(length, start + size - passed))
         q, k, v = (x[:, :, piece] for x in (queries, keys, values))
         eta, count = rates[:, :, piece, None], piece.stop - start
         tau = scales[passed : passed + count, None]
 
+        # Gradients of all positions are taken at the W of the start, so they are independent.
         normed, deviation = _standardise(k @ weights + biases)
+        # dL/d normed, with the target v − k: the memory learns the residual.
         errors = (gain * normed + bias - (v - k)) * gain
+        # Back through the LayerNorm by hand: autograd inside would need second derivatives.
         along = (errors * normed).mean(-1, keepdim=True)
         errors = (errors - errors.mean(-1, keepdim=True) - normed * along) / deviation
         steps = eta * errors
 
+        # Σ_{s<=i} η_s (q_i · k_s + 1) G_s; the 1 is the step of the bias b.
         seen = ((q @ k.mT) + 1).tril() @ steps
+        # Of positions of this mini-batch that an earlier call has read.
         if passed:
             seen = seen + q @ weight_gradients + bias_gradients
         read, _ = _standardise(q @ weights + biases - tau * seen)
+        # The residual that the target left out comes back here.
         outputs.append(q + gain * read + bias)
 
+        # Summed and applied at the end: all positions see the W of the start.
         weight_gradients = weight_gradients + k.mT @ steps
         bias_gradients = bias_gradients + steps.sum(-2, keepdim=True)
         passed, start = passed + count, piece.stop
         if passed == size:
+            # τ of the last position, as that position's own W_i: reading and writing agree.
             weights = weights - scales[-1] * weight_gradients
             biases = biases - scales[-1] * bias_gradients
             weight_gradients = torch.zeros_like(weight_gradients)
             bias_gradients = torch.zeros_like(bias_gradients)
             passed = 0
+    # Its shape counts, so that nothing is read from the device.
     counter = queries.new_empty(queries.shape[0], passed, 0)
     last = InnerState(counter, weights, biases, weight_gradients, bias_gradients)
     return torch.cat(outputs, 2), last
@@ -112,6 +122,7 @@ def train_and_read(
 def _standardise(x: Tensor) -> tuple[Tensor, Tensor]:
     """(x − mean) / deviation over the last axis, and the deviation."""
     centred = x - x.mean(-1, keepdim=True)
+    # By n and not n − 1, as LayerNorm has it.
     deviation = (centred.square().mean(-1, keepdim=True) + INNER_EPSILON).sqrt()
     return centred / deviation, deviation
 
@@ -136,7 +147,9 @@ class TTTMixer(RecurrentMixer):
                 f"positions turn pairs of channels, but a head of width={width} / heads={heads} "
                 f"has {self.head_width}; make width a multiple of 2 heads"
             )
+        # q, k and v by one product.
         self.projection = linear(width, 3 * width)
+        # The inner learning rate is learned, for each head and position.
         self.rate = linear(width, heads, bias=True)
         shape = heads, self.head_width
         self.inner_weights = nn.Parameter(
@@ -145,6 +158,7 @@ class TTTMixer(RecurrentMixer):
         self.inner_biases = nn.Parameter(torch.zeros(shape))
         self.inner_gain = nn.Parameter(torch.ones(shape))
         self.inner_offset = nn.Parameter(torch.zeros(shape))
+        # Learned around 1/i, which makes W_i step by the mean gradient so far.
         self.scale_offsets = nn.Parameter(torch.zeros(mini_batch))
         self.norm = nn.LayerNorm(width, eps=INNER_EPSILON)
         self.output_projection = nn.Linear(width, width, bias=False)
@@ -152,6 +166,7 @@ class TTTMixer(RecurrentMixer):
     @property
     def state_size(self) -> int:
         """W and b, and the gradients of a mini-batch that is not full."""
+        # Once for W and b, once for their gradients.
         return 2 * (self.width * self.head_width + self.width)
 
     def parameter_options(self) -> dict[str, dict[str, float]]:
@@ -167,6 +182,7 @@ class TTTMixer(RecurrentMixer):
             if state is None:
                 state = self._start(queries)
             angles = self._angles(state.counter.shape[1], queries)
+            # By 1/(head width), since |k|² grows with it.
             rates = torch.sigmoid(in_float32_or_wider(self.rate(hidden))).mT / self.head_width
             positions = torch.ones_like(self.scale_offsets).cumsum(0)
             read, state = train_and_read(
@@ -175,6 +191,7 @@ class TTTMixer(RecurrentMixer):
                 values,
                 rates,
                 InnerNorm(self.inner_gain, self.inner_offset),
+                # Never below 0: a negative step would climb.
                 (1 / positions + self.scale_offsets).clamp(min=0),
                 state,
             )
@@ -183,6 +200,7 @@ class TTTMixer(RecurrentMixer):
 
     def _start(self, queries: Tensor) -> InnerState:
         batch = queries.shape[0]
+        # Learned, and expanded without a copy: no sequence writes in place.
         weights = self.inner_weights.expand(batch, -1, -1, -1)
         biases = self.inner_biases.unsqueeze(-2).expand(batch, -1, -1, -1)
         counter = queries.new_empty(batch, 0, 0)
@@ -195,6 +213,7 @@ class TTTMixer(RecurrentMixer):
         device = queries.device
         places = torch.arange(start, start + queries.shape[2], device=device)
         pairs = torch.arange(self.head_width // 2, device=device, dtype=torch.float64)
+        # Angles start again with each mini-batch: a long sequence has none that training had not.
         places = places.remainder(len(self.scale_offsets))
         return places[:, None] * ROTARY_BASE ** (-2 * pairs / self.head_width)
 

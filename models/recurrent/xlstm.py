@@ -83,16 +83,22 @@ def matrix_lstm(
             in_float32_or_wider, (queries, keys, values, log_inputs, log_forgets)
         )
         with torch.no_grad():
+            # Of an empty memory any scale will do; 0 keeps max(|n · q|, 1) as it is.
             first = torch.zeros_like(log_inputs[:, 0]) if state is None else state.scale
             sums = log_forgets.cumsum(1)
+            # m_t = max(ln f_t + m_{t−1}, ĩ_t) for all t at once: m less Σ ln f only rises.
             largest = (log_inputs - sums).cummax(1).values
             scales = torch.maximum(largest, first.unsqueeze(1)) + sums
             before = torch.cat((first.unsqueeze(1), scales[:, :-1]), 1)
+        # At most 1 by the choice of m.
         weights = (log_inputs - scales).exp().unsqueeze(-1)
+        # n is a column of the memory: a value that is always 1.
         counted = torch.cat((values, torch.ones_like(values[..., :1])), -1)
+        # The decay also changes the scale of what is stored, from m_{t−1} to m_t.
         writes = Writes(keys, weights * counted, log_forgets + (before - scales))
         read, memory = linear_recurrence(queries, writes, None if state is None else state.memory)
         total, count = read[..., :-1], read[..., -1:]
+        # The 1 of max(|n · q|, 1) in units of e^m; never 0, where e^{−m} underflows.
         floor = (-scales).exp().clamp(min=torch.finfo(count.dtype).tiny).unsqueeze(-1)
         outputs = total / torch.maximum(count.abs(), floor)
     return outputs.to(dtype), ScaledMatrix(memory, scales[:, -1])
@@ -126,6 +132,7 @@ class MatrixLSTMMixer(RecurrentMixer):
                 f"queries and keys are maps of blocks of {BLOCK} channels, got expand={expand} × "
                 f"width={width}; make width a multiple of {BLOCK}"
             )
+        # "Small init" of Nguyen and Salazar (2019), as the released code.
         deviation = math.sqrt(2 / (5 * width))
         self.input_projection = nn.Linear(width, 2 * self.channels, bias=False)
         nn.init.normal_(self.input_projection.weight, std=deviation)
@@ -135,9 +142,11 @@ class MatrixLSTMMixer(RecurrentMixer):
             BlockMap(blocks, BLOCK, BLOCK, deviation) for _ in range(3)
         )
         self.gates = nn.Linear(3 * self.channels, 2 * heads)
+        # Gates depend on nothing at the start, so that heads differ by their biases alone.
         nn.init.zeros_(self.gates.weight)
         with torch.no_grad():
             self.gates.bias[:heads].normal_(std=INPUT_BIAS_DEVIATION)
+            # σ(3) to σ(6): heads that remember for about 20 to 400 positions.
             self.gates.bias[heads:] = torch.linspace(*FORGET_BIASES, heads)
         self.gains = nn.Parameter(torch.ones(heads, self.head_width))
         self.skip = nn.Parameter(torch.ones(self.channels))
@@ -158,6 +167,7 @@ class MatrixLSTMMixer(RecurrentMixer):
         inputs, gate = self.input_projection(hidden).chunk(2, -1)
         seen, past = self.neighbours(inputs, state.past if state else None)
         seen = functional.silu(seen)
+        # Values skip the convolution: what is stored is the token itself.
         flat = self.query_map(seen), self.key_map(seen), self.value_map(inputs)
         log_inputs, forgets = self.gates(torch.cat(flat, -1)).chunk(2, -1)
         queries, keys, values = (x.unflatten(-1, (self.heads, -1)) for x in flat)
@@ -170,6 +180,7 @@ class MatrixLSTMMixer(RecurrentMixer):
             state.memory if state else None,
         )
         normed = functional.layer_norm(read, read.shape[-1:], eps=NORM_EPSILON) * self.gains
+        # A way past the memory, as D of Mamba.
         mixed = (normed.flatten(2) + self.skip * seen) * functional.silu(gate)
         return self.output_projection(mixed), MatrixState(past, memory)
 
@@ -202,6 +213,7 @@ class ScalarLSTMMixer(RecurrentMixer):
         sizes = heads, self.head_width, 2 * self.head_width
         self.gate_map = BlockMap(*sizes, deviation)
         self.value_map = BlockMap(*sizes, deviation)
+        # 0: at the start no gate depends on the last output.
         self.recurrent = nn.Parameter(torch.zeros(heads, self.head_width, 4 * self.head_width))
         biases = torch.zeros(heads, 4, self.head_width)
         biases[:, 1] = torch.linspace(*FORGET_BIASES, heads)[:, None]
@@ -220,6 +232,7 @@ class ScalarLSTMMixer(RecurrentMixer):
     def advance(self, hidden: Tensor, state: ScalarState | None) -> tuple[Tensor, ScalarState]:
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         seen, past = self.neighbours(hidden, state.past if state else None)
+        # i and f see the neighbours; z and o the position alone.
         parts = self.gate_map(functional.silu(seen)), self.value_map(hidden)
         # (batch, time, heads, [i, f, z, o] · head width)
         inputs = torch.cat([part.unflatten(-1, (self.heads, -1)) for part in parts], -1)
@@ -233,9 +246,11 @@ class ScalarLSTMMixer(RecurrentMixer):
     ) -> tuple[Tensor, ScalarState]:
         zeros = torch.zeros_like(inputs[:, 0, :, : self.head_width])
         if state is None:
+            # m = −∞: the first position decides the scale.
             state = ScalarState(past, zeros, zeros, zeros, zeros - math.inf)
         _, output, cell, count, scale = state
         outputs = []
+        # h enters the gates, so that no scan over positions can be parallel.
         for position in inputs.unbind(1):
             sums = position + (output.unsqueeze(-2) @ self.recurrent).squeeze(-2)
             log_input, forget, candidate, gate = sums.chunk(4, -1)
@@ -288,6 +303,7 @@ class XLSTM(ResidualModel):
             )
         mixers: list[RecurrentMixer] = []
         for layer in range(layers):
+            # Counted from the last layer, so that a model of one layer has sLSTM.
             if scalar_every and (layers - 1 - layer) % scalar_every == 0:
                 mixers.append(ScalarLSTMMixer(width, heads, convolution=convolution))
             else:

@@ -102,11 +102,11 @@ def _hash(content: object) -> str:
 
 def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, FrozenClaim]]:
     """Figure -> name of the claim -> what is kept of it."""
-    return {
-        figure: {name: FrozenClaim(**entry) for name, entry in claims.items()}
-        for figure, claims in _content(path).items()
-        if figure != NUMBERS
-    }
+    by_figure = {}
+    for figure, claims in _content(path).items():
+        if figure != NUMBERS:
+            by_figure[figure] = {name: FrozenClaim(**entry) for name, entry in claims.items()}
+    return by_figure
 
 
 def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
@@ -206,13 +206,13 @@ def updated(
     claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]], now: str
 ) -> dict[str, dict[str, FrozenClaim]]:
     """What is to be kept: times stay where nothing differs."""
-    return {
-        figure: {
-            claim.name: _entry(claim, frozen.get(figure, {}).get(claim.name), now)
-            for claim in claims_of_figure
+    by_figure: dict[str, dict[str, FrozenClaim]] = {}
+    for figure, claims_of_figure in claims.items():
+        before = frozen.get(figure, {})
+        by_figure[figure] = {
+            claim.name: _entry(claim, before.get(claim.name), now) for claim in claims_of_figure
         }
-        for figure, claims_of_figure in claims.items()
-    }
+    return by_figure
 
 
 def _entry(claim: Hashes, old: FrozenClaim | None, now: str) -> FrozenClaim:
@@ -239,16 +239,14 @@ def write_frozen(
     _by_words.cache_clear()
 
 
-def main(words: Sequence[str], claims: Claims, judge_again: Callable[[], None]) -> int:
+def main(update: bool, claims: Claims, judge_again: Callable[[], None]) -> int:
     """Compare the claims and the numbers of judging with what is kept, or keep them and judge what
     is committed again."""
     known_entries, known_numbers, own_numbers = read_frozen(), read_numbers(), numbers()
     lines = [*differing_numbers(own_numbers, known_numbers), *differing(claims, known_entries)]
-    if list(words) not in ([], ["update=true"]):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     for line in lines:
         print(line)
-    if words:
+    if update:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         kept_numbers = updated_numbers(own_numbers, known_numbers, now)
         write_frozen(updated(claims, known_entries, now), kept_numbers=kept_numbers)

@@ -31,6 +31,7 @@ from bench.records.numbers import by_data_seed, drawn_anew, items_of, kind_of
 from bench.records.schema import RunRecord
 from core.statistics import Items, Kind
 from reproduce.claims import verdicts
+from reproduce.claims.mistakes import limits, no_quantity
 from reproduce.claims.observations import Read, Sample, by_seed, observe
 from reproduce.claims.verdicts import Finding, not_asked
 
@@ -208,7 +209,7 @@ class Rule:
 
 def within(quantity: Quantity, low: float = -math.inf, high: float = math.inf) -> Rule:
     """The mean over seeds lies between ``low`` and ``high``, ends included."""
-    numbers = _finite(low=low, high=high)
+    numbers = limits(low=low, high=high)
 
     def judge(records: Records, level: float) -> Finding:
         return verdicts.mean_within(quantity.sample(records), low, high, level)
@@ -218,6 +219,7 @@ def within(quantity: Quantity, low: float = -math.inf, high: float = math.inf) -
 
 def above(a: Quantity, b: Quantity, by: float = 0.0) -> Rule:
     """The mean of ``a`` is more than ``by`` above that of ``b``."""
+    numbers = limits(by=by)
 
     def judge(records: Records, level: float) -> Finding:
         return verdicts.difference_above(a.sample(records), b.sample(records), by, level)
@@ -225,7 +227,7 @@ def above(a: Quantity, b: Quantity, by: float = 0.0) -> Rule:
     more = (
         f"more than {by:g} above" if by > 0 else "above" if not by else f"less than {-by:g} below"
     )
-    return Rule(f"{named(a)} {more} {named(b)}, {INTERVAL}", judge, {"by": by})
+    return Rule(f"{named(a)} {more} {named(b)}, {INTERVAL}", judge, numbers)
 
 
 def difference(
@@ -248,7 +250,7 @@ def difference(
         return verdicts.difference_within(*samples, low, high, level, shared)
 
     text = f"{named(a)} minus {named(b)} {_between(low, high)} {INTERVAL}"
-    return Rule(text, judge, _finite(low=low, high=high))
+    return Rule(text, judge, limits(low=low, high=high))
 
 
 def share_of(quantity: Quantity, at_least: float, certain: float = 0.5) -> Rule:
@@ -352,14 +354,11 @@ def told(rule: Rule, before: Words = lambda _: "", after: Words = lambda _: "") 
 
 def named(quantity: Quantity) -> str:
     """ "in-context accuracy of attention, 2 layers", for the text of a rule."""
-    number_name = quantity.number.name if isinstance(quantity, Measured) else ""
-    if number_name and number_name not in quantity.label:
-        return f"{number_name} of {quantity.label}"
-    return quantity.label
-
-
-def _finite(**numbers: float) -> dict[str, float]:
-    return {name: value for name, value in numbers.items() if math.isfinite(value)}
+    if not hasattr(quantity, "sample"):
+        raise no_quantity(quantity)
+    label = quantity.label
+    name = quantity.number.name if isinstance(quantity, Measured) else ""
+    return f"{name} of {label}" if name and name not in label else label
 
 
 def _between(low: float, high: float) -> str:
@@ -375,7 +374,7 @@ def largest_of(
 
     Args:
         parts: finds the rules in the records, each with a size, such as an error.
-        what: they are, in words; the evidence is that of the largest, and of all that fail.
+        noun: what they are, in words; the evidence is that of the largest, and of all that fail.
     """
 
     def judge(records: Records, level: float) -> Finding:

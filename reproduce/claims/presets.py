@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from bench.config.config import compose
+from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.claims.grammar import setting
@@ -82,7 +82,7 @@ def of_published_scale(record: RunRecord) -> bool:
 @cache
 def preset_settings(task: str, model: str, preset: str) -> dict[str, Any]:
     """The resolved configuration of a preset, as a record has it."""
-    return compose([f"tasks={task}", f"models={model}", f"preset={preset}"]).resolved()
+    return Configuration.of({"tasks": task, "models": model, "preset": preset}).resolved()
 
 
 @cache

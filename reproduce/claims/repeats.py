@@ -13,7 +13,7 @@ import json
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -75,17 +75,15 @@ def _known(path: Path, _changed: int) -> dict[str, datetime]:
     )
 
 
-def main(words: Sequence[str]) -> int:
+def main(update: bool) -> int:
     """Compare the file with git, or write it. Exit code 4: compared, and a repeat is missing."""
-    if list(words) not in ([], ["update=true"]):
-        raise UserError(f"'{' '.join(words)}' cannot be given here\n{HELP}")
     start_by_run = repeats(ROOT)
     content = json.dumps(start_by_run, indent=0, sort_keys=True) + "\n"
     if start_by_run is None:
         print(f"git does not know here what was removed: {REPEATS.name} was not compared")
     elif REPEATS.exists() and REPEATS.read_text() == content:
         print(f"{REPEATS.name} holds all {len(start_by_run)} repeats")
-    elif words:
+    elif update:
         write_atomically(REPEATS, content.encode())
         print(f"{REPEATS.name} holds {len(start_by_run)} repeats now")
     else:

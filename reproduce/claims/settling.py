@@ -50,12 +50,12 @@ def fixed_of_difference(a: Sample, b: Sample, together: Items | None) -> list[Pa
     if together is not None:
         parts = parts_of_difference(a.values, b.values, a.kind, (None, None), together)
         return fixed_parts(parts, 2)
-    return [
-        part
-        for sample in (a, b)
-        if not sample.deterministic
-        for part in fixed_parts(over_seeds_and_items(sample.values, sample.kind, sample.items))
-    ]
+    parts = []
+    for sample in (a, b):
+        if not sample.deterministic:
+            of_sample = over_seeds_and_items(sample.values, sample.kind, sample.items)
+            parts += fixed_parts(of_sample)
+    return parts
 
 
 def counted(*samples: Sample) -> int:

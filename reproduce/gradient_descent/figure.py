@@ -86,8 +86,8 @@ def _by_dimension(records: Records, cells: Mapping[str, runs.Cell], changed: str
         trials, summarise = runs.by_dimension(records, cell), partial(mean_interval, kind=SHARE)
         measured = over_draws(label, trials, summarise, colour=colour)
         traces.append(replace(measured, seeds={}))  # ten random seeds hide each other
-        whence = {"colour": colour, "marker": "circle", "legend": "published"}
-        traces.append(published_points(f"{label}, published", levels, **whence))
+        look = {"colour": colour, "marker": "circle", "legend": "published"}
+        traces.append(published_points(f"{label}, published", levels, **look))
     x, y = Axis("d", scale="log"), Axis(scale="log")
     return Panel(f"error by {changed}", x=x, y=y, traces=traces, legend="best")
 

@@ -145,7 +145,7 @@ def _panel(records: Records, name: str) -> Panel:
     models_shown = models_of(records)
     rows = [of(name, model).but(models.label(model)) for model in models_shown]
     guess = of(name).but("a guess", model=())
-    whence = "published: mean over all settings of the suite"
+    legend = "published: mean over all settings of the suite"
     scores = []
     for model, by_task in PUBLISHED.items():
         scores.append((models_shown.index(model), by_task[[*CHANGES].index(name)]))
@@ -154,7 +154,7 @@ def _panel(records: Records, name: str) -> Panel:
         over_seeds(
             guess.label, {len(rows): guess.of(records)}, "accuracy", mark="dots", colour="grey"
         ),
-        published(whence, scores, mark="dots", colour="grey", aside=1.5, legend=whence),
+        published(legend, scores, mark="dots", colour="grey", aside=1.5, legend=legend),
     ]
     x = names([*rows, guess])(records)
     y = Axis("accuracy", limits=(-0.03, 1.05))

@@ -99,10 +99,11 @@ class EvidenceRequest:
                     f"'{setting_shown(key, value)}' is known to none of these figures: "
                     + nearest(key, valid)
                 )
-        return {
-            name: {**base, **{key: v for key, v in self.others.items() if key in keys}}
-            for name, keys in keys_by_figure.items()
-        }
+        settings_by_figure = {}
+        for name, keys in keys_by_figure.items():
+            others = {key: value for key, value in self.others.items() if key in keys}
+            settings_by_figure[name] = {**base, **others}
+        return settings_by_figure
 
 
 OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like", "page")

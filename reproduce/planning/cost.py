@@ -129,12 +129,12 @@ class Speeds:
             if record.outcome in FINISHED and not is_twin(record):  # one step is mostly the start
                 self._measured[training_key(record.config, 0)].append(record)
                 self._of_task[record.task, record.role == "baseline"].append(record)
-        self._trained = [
-            record
-            for (_, baseline), runs in self._of_task.items()
-            for record in runs
-            if not baseline and record.cost.training_flops and record.cost.training_steps
-        ]
+        self._trained: list[RunRecord] = []
+        for (_, baseline), runs in self._of_task.items():
+            if not baseline:
+                self._trained += [
+                    r for r in runs if r.cost.training_flops and r.cost.training_steps
+                ]
         self._of_kind: dict[RunKind, list[tuple[RunRecord, StepSize]]] = defaultdict(list)
         # Of runs whose steps are of one size the first stands for all.
         first = {
@@ -176,9 +176,9 @@ class Speeds:
         if predictors:
             if not runs:
                 return _around(10.0, BY_NOTHING, f"predictors of {configuration.task}, unmeasured")
-            together = math.fsum(record.cost.wall_seconds for record in runs)
-            all_of_them = together / len({record.identity for record in runs}) * PREDICTORS
-            return ExpectedCost(all_of_them, all_of_them, all_of_them)
+            seconds_so_far = math.fsum(record.cost.wall_seconds for record in runs)
+            seconds_of_all = seconds_so_far / len({record.identity for record in runs}) * PREDICTORS
+            return ExpectedCost(seconds_of_all, seconds_of_all, seconds_of_all)
         same = self._measured.get(key)
         if same and configuration.preset not in GPU_PRESETS:
             seconds = [record.cost.wall_seconds for record in same]
@@ -223,11 +223,12 @@ class Speeds:
             gaps = ((abs(math.log(step.over(size))), record) for record, size in close)
             return min(gaps, key=lambda gap: (gap[0], gap[1].run_id))[1]
 
-        of_model, kin = nearest("model", "task", "preset"), nearest("task", "model", "preset")
-        if kin.task != kind.task:  # never run: as many as it has in the middle of others
-            theirs = [r for r in self._trained if r.model == kin.model]
-            kin = sorted(theirs, key=lambda r: (_flops(step, r), r.run_id))[len(theirs) // 2]
-        alike = of_model if _is_of_kind(of_model, kind) else kin
+        of_model, of_task = nearest("model", "task", "preset"), nearest("task", "model", "preset")
+        if of_task.task != kind.task:  # never run: as many as it has in the middle of others
+            runs_of_model = [r for r in self._trained if r.model == of_task.model]
+            runs_of_model.sort(key=lambda r: (_flops(step, r), r.run_id))
+            of_task = runs_of_model[len(runs_of_model) // 2]
+        alike = of_model if _is_of_kind(of_model, kind) else of_task
         return alike, _is_of_kind(alike, kind)
 
     def _closest(self, wanted: Mapping[str, str]) -> list[tuple[RunRecord, StepSize]]:
@@ -236,7 +237,10 @@ class Speeds:
         if key not in self._close:
             unlike = {k: [getattr(k, n) != v for n, v in wanted.items()] for k in self._of_kind}
             least = min(unlike.values())
-            self._close[key] = [r for k in unlike if unlike[k] == least for r in self._of_kind[k]]
+            self._close[key] = []
+            for kind, differs in unlike.items():
+                if differs == least:
+                    self._close[key] += self._of_kind[kind]
         return self._close[key]
 
     def _training(self, configuration: Configuration) -> ExpectedCost:

@@ -38,12 +38,12 @@ class DecidingRuns:
 
 def experiments(survey: Survey) -> list[DecidingRuns]:
     """One for each claim that is open or not asked."""
-    return [
-        _experiment(survey, review, result)
-        for review in survey.reviews.values()
-        for result in review.results
-        if result.finding.verdict in OPEN
-    ]
+    deciding = []
+    for review in survey.reviews.values():
+        for result in review.results:
+            if result.finding.verdict in OPEN:
+                deciding.append(_experiment(survey, review, result))
+    return deciding
 
 
 def _experiment(survey: Survey, review: Review, result: ClaimResult) -> DecidingRuns:

@@ -117,10 +117,9 @@ def _conclude(first: Survey, last: Survey) -> None:
     changed = print_decided(first.verdicts, last.verdicts)
     if not changed:
         print("  none")
-    figures = {figure for figure, _ in changed}
-    names = {
-        name for figure in figures for run in last.reviews[figure].runs for name in run.identities
-    }
+    names = set[str]()
+    for figure, _ in changed:
+        names.update(*(run.identities for run in last.reviews[figure].runs))
     committed = {(r.identity, r.seed) for r in last.shelf.committed}
     new = [
         r for r in last.shelf.local if r.identity in names and (r.identity, r.seed) not in committed

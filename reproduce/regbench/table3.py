@@ -157,8 +157,8 @@ def _measured(records: Records, metric: str, model: str, variant: str, place: in
 
 
 def _published(records: Records, metric: str, model: str, variant: str, place: int) -> Trace | None:
-    whence = "published" if variant == "iid" else "published (read from figure 9)"
-    name, look = _look(model, variant, whence)
+    source = "published" if variant == "iid" else "published (read from figure 9)"
+    name, look = _look(model, variant, source)
     level = published(metric, model, variant)
     if level is None:
         return None

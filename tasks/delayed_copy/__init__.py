@@ -44,11 +44,13 @@ class _DelayedCopy(GeneratedTask):
 
     def asked(self, shape: tuple[int, ...]) -> Array:
         """Where an answer is asked for: bool (count, time)."""
+        # Before that nothing was read that could be asked for.
         return np.broadcast_to(np.arange(shape[1]) >= self.delay, shape[:2])
 
     def shifted(self, inputs: Array, delay: int) -> Array:
         """The inputs of ``delay`` positions earlier, (count, time, …); the first ones stand where
         there are none."""
+        # The first input fills the start, where nothing is asked.
         return inputs[:, np.maximum(np.arange(inputs.shape[1]) - delay, 0)]
 
 
@@ -119,6 +121,7 @@ class DelayedCopyOfTokens(_DelayedCopy):
 
     def predictors(self) -> Mapping[str, Callable[[Batch], Array]]:
         """The latest token, and the right one."""
+        # Certain, but finite: a wrong answer has a loss that is a number.
         logits = CERTAIN * np.eye(self.specification().output_size, dtype=np.float32)
 
         def of(delay: int) -> Callable[[Batch], Array]:

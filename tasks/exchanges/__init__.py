@@ -75,25 +75,31 @@ class Exchanges(GeneratedTask):
         """Tokens, with filler before the exchanges, and the objects that are asked for, int64
         (count, time)."""
         names = _distinct(generator, count, self.names, self.people)
+        # Drawn anew for each sequence, so that weights alone cannot know who holds what.
         objects = names if self.fixed else _distinct(generator, count, self.names, self.people)
         people, held = FIRST_NAME + names, FIRST_NAME + self.names + objects
-        given = np.stack([people, held], axis=2)
+        first_pairs = np.stack([people, held], axis=2)
         most, rows = self.exchanges[-1], np.arange(count)
-        one = generator.integers(0, self.people, (count, most))
+        giver = generator.integers(0, self.people, (count, most))
         # Another person: so many further on, and never as many as there are.
-        other = (one + generator.integers(1, self.people, (count, most))) % self.people
-        written = np.stack([people[rows[:, None], x] for x in (one, other)], axis=2)
+        taker = (giver + generator.integers(1, self.people, (count, most))) % self.people
+        written = np.stack([people[rows[:, None], x] for x in (giver, taker)], axis=2)
+        # The last of ``most`` places, so that exchanges are always right before the questions.
         takes_place = np.arange(most) >= most - generator.choice(self.exchanges, count)[:, None]
         written[~takes_place] = FILLER
+        # One after the other: an exchange moves what an earlier one has brought.
         for step in range(most):
             ready = rows[takes_place[:, step]]
-            pair = np.stack([one[ready, step], other[ready, step]])
+            pair = np.stack([giver[ready, step], taker[ready, step]])
+            # Both at once: numpy reads the right side before it writes.
             held[ready, pair] = held[ready, pair[::-1]]
+        # In random order, so that the place of a question tells nothing of its answer.
         order = _distinct(generator, count, self.people, self.people)
-        asked = np.take_along_axis(people, order, axis=1)
-        questions = np.stack([np.full_like(asked, QUESTION), asked], axis=2)
-        parts = [part.reshape(count, -1) for part in (given, written, questions)]
+        questioned = np.take_along_axis(people, order, axis=1)
+        questions = np.stack([np.full_like(questioned, QUESTION), questioned], axis=2)
+        parts = [part.reshape(count, -1) for part in (first_pairs, written, questions)]
         targets = np.full((count, self.length), IGNORED)
+        # The object is asked for at the person's name, as in recall.
         targets[:, self._asked] = np.take_along_axis(held, order, axis=1)
         return np.concatenate(parts, axis=1), targets
 
@@ -115,6 +121,7 @@ class Exchanges(GeneratedTask):
         inputs = batch.inputs.numpy()
         logits = np.zeros((*inputs.shape, self.vocabulary), np.float32)
         for row, tokens in enumerate(inputs):
+            # Objects are the tokens above the names.
             logits[row][:, tokens[tokens >= FIRST_NAME + self.names]] = CERTAIN
         return logits
 
@@ -125,10 +132,11 @@ class Exchanges(GeneratedTask):
         for row, tokens in enumerate(inputs):
             written = tokens[tokens != FILLER].tolist()
             pairs = list(zip(written[::2], written[1::2], strict=True))
+            # The first pairs say who holds what before any exchange.
             held = dict(pairs[: self.people])
-            for one, other in pairs[self.people : -self.people]:
+            for giver, taker in pairs[self.people : -self.people]:
                 if tracks:
-                    held[one], held[other] = held[other], held[one]
+                    held[giver], held[taker] = held[taker], held[giver]
             answers = [held[name] for _, name in pairs[-self.people :]]
             logits[row, np.arange(self.length)[self._asked], answers] = CERTAIN
         return logits
@@ -137,4 +145,5 @@ class Exchanges(GeneratedTask):
 def _distinct(generator: np.random.Generator, count: int, size: int, number: int) -> Array:
     """Ordered draws without replacement from 0..size-1, int64 (count, number)."""
     marks = generator.random((count, size))
+    # The places of the smallest marks: a permutation without a loop over rows.
     return marks.argsort(axis=1, kind="stable")[:, :number]

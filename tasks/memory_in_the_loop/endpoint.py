@@ -23,7 +23,7 @@ from tasks.interface import Report
 from tasks.memory_in_the_loop.questions import Answer, Question, instruction
 
 KEY_VARIABLE = "MEMORY_BENCH_ENDPOINT_KEY"
-INSTALL = "pip install 'memory-bench[recipe]'"
+INSTALL = "in the clone, python -m pip install -c constraints.txt -e '.[recipe]' adds it"
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between two tries
 LONGEST_ANSWER = 2000  # characters that are kept
 FAILURES = ("timed_out", "unreachable", "busy", "refused", "no_completion")

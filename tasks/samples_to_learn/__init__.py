@@ -104,7 +104,9 @@ class SamplesToLearn(Measurement):
         """As many as are ever needed; the common token is number N."""
         shape = (self.trials, self.most * tokens)
         generator = generator_of("samples_to_learn", split, seed, tokens)
+        # All drawn before anything is learned: both layers see the same samples.
         contexts = torch.randint(tokens, (*shape, self.length), generator=generator)
+        # A target is one of its context's tokens, so that the mean of these is evidence of it.
         place = torch.randint(self.length, (*shape, 1), generator=generator)
         common = torch.rand(shape, generator=generator) < self.share
         targets = contexts.gather(-1, place)[..., 0].masked_fill(common, tokens)
@@ -122,6 +124,7 @@ class SamplesToLearn(Measurement):
             report(f"{tokens} tokens", done, len(self.tokens))
             samples = self.samples(tokens, split, seed)
             for layer in LAYERS:
+                # N + 1 inputs and outputs: the tokens, and the common one.
                 memory = cast(Memory, build(tokens + 1, tokens + 1, seed=seed))
                 curve = self._learned(memory, layer, tokens, samples, device)
                 evaluation.curves[f"{layer}/N={tokens}"] = curve
@@ -140,12 +143,14 @@ class SamplesToLearn(Measurement):
         self, memory: Memory, layer: str, tokens: int, samples: Samples, device: torch.device | str
     ) -> dict[str, list[float]]:
         """The recall after 1, 2, 4 … samples."""
+        # Powers of two, since the curve is read over log samples.
         counts = [2**k for k in range(len(samples.targets[0]).bit_length())]
         counts = [count for count in counts if count <= len(samples.targets[0])]
         everything = torch.eye(tokens + 1, device=device).expand(self.trials, -1, -1)
         held, shares = 0, []
         with torch.no_grad():
             for count in counts:
+                # In parts: one-hot vectors of all samples would not fit.
                 for first in range(held, count, ITEMS_AT_ONCE):
                     part = slice(first, min(first + ITEMS_AT_ONCE, count))
                     inputs = _seen(layer, samples.contexts[:, part], tokens).to(device)
@@ -178,6 +183,7 @@ def _recall(layer: str, scores: Tensor, tokens: int) -> float:
 
 def _chosen(scores: Tensor, right: Tensor) -> float:
     """The share of rows whose right score is the largest; of equal ones each is chosen as often."""
+    # An empty memory has equal scores, and guesses one of all.
     largest = scores == scores.amax(-1, keepdim=True)
     shares = largest.double() / largest.sum(-1, keepdim=True)
     index = right.to(scores.device).expand(scores.shape[:-1])[..., None]

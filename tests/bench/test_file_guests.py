@@ -202,3 +202,44 @@ def test_only_settings_that_a_model_has_are_advised_for_a_budget(folder: Path) -
     words = [*WORDS, "models=./mean_net.py:Average", "models.parameters=7"]
     with pytest.raises(UserError, match=r"give one of these widths or another budget$"):
         train.main([*words, f"store={folder / 'runs'}"])
+
+
+def test_a_size_of_the_class_that_a_preset_replaces_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tasks=state_tracking", "models=./mean_net.py:Average", "dry_run=true", "device=cpu"]
+    space = "sweep.search_space={training.lr:[1e-3]}"
+    note = "note: preset smoke gives Mean, of a file models.width="
+    for word, is_told in (
+        (space, True),
+        ("models.width=8", False),
+        ("models.parameters=900", False),
+    ):
+        assert sweep.main([*words, word]) == OK
+        assert (note in capsys.readouterr().err) == is_told, word
+    assert train.main([*WORDS, "models=./mean_net.py:Average"]) == OK
+    assert "; the class's own is models.width=8" in capsys.readouterr().err
+
+
+REFUSES = """
+from torch import nn
+
+
+class Misfit(Exception):
+    pass
+
+
+class Refuses(nn.Module):
+    def __init__(self, specification, width=8):
+        super().__init__()
+        try:
+            raise ValueError(f"{width} is no multiple of 3.")
+        except ValueError as error:
+            raise Misfit("validation failed") from error
+"""
+
+
+def test_a_refusal_that_a_library_puts_into_its_own_exception_is_a_sentence(folder: Path) -> None:
+    (folder / "refusing_net.py").write_text(REFUSES)
+    with pytest.raises(UserError, match=r"8 is no multiple of 3; it was built with width=8"):
+        train.main([*WORDS, "models=./refusing_net.py:Refuses", "models.width=8"])

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.bitwise
 
 
 def start_driver(store):
-    return start("-m", "bench.sweep", *SWEEP, f"store={store}", "workers=1")
+    return start("-m", "bench.sweep", *SWEEP, f"store={store}", "workers=1", pool=True)
 
 
 def wait_for_second_trial(store, driver):
@@ -117,7 +117,7 @@ def test_interrupted_driver_stops_its_worker_and_goes_on_later(tmp_path, undistu
     workers = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(how)
     _, complaint = driver.communicate(timeout=60)
-    assert driver.returncode == INTERRUPTED
+    assert driver.returncode == INTERRUPTED, complaint
     assert complaint.splitlines()[-1].startswith("interrupted;")
     assert "Traceback" not in complaint
     assert not psutil.wait_procs(workers, timeout=60)[1]

@@ -27,8 +27,6 @@ from models.specification import SequenceSpecification
 from tasks.generated import GeneratedTask
 from tasks.interface import Batch, Evaluation, Metric, Task
 
-IMPORTED = np.random.default_rng(0)
-
 
 class Honest(GeneratedTask):
     vocabulary, length, evaluation_sequences = 5, 6, 8
@@ -55,25 +53,6 @@ class OfPython(Honest):
 class OfTorch(Honest):
     def numbers(self, generator, count):
         return torch.randint(0, 5, (count, 6))
-
-
-class Unseeded(Honest):
-    def numbers(self, generator, count):
-        return np.random.default_rng().integers(0, 5, (count, 6))
-
-
-class Kept(Honest):
-    def __init__(self):
-        super().__init__()
-        self.generator = np.random.default_rng(0)
-
-    def numbers(self, generator, count):
-        return self.generator.integers(0, 5, (count, 6))
-
-
-class OfModule(Honest):
-    def numbers(self, generator, count):
-        return IMPORTED.integers(0, 5, (count, 6))
 
 
 class TableOfNumpy(Honest):
@@ -104,6 +83,11 @@ class OnceSeeded(Honest):
 class Stops(Honest):
     def numbers(self, generator, count):
         return {}["tokens"]
+
+
+class Predicting(Honest):
+    def predictors(self):
+        return {"oracle": lambda batch: batch.no_such_thing}
 
 
 class NoDraw(GeneratedTask):
@@ -187,6 +171,42 @@ class SilentTest(Ours):
             measured.metrics["accuracy"] = float("nan")
         return measured
 '''
+# Sources for whose sake data are made in another process too.
+DRAWN = '''
+import numpy as np
+from unfit import Honest
+
+IMPORTED = np.random.default_rng(0)
+
+
+class Unseeded(Honest):
+    def numbers(self, generator, count):
+        return np.random.default_rng().integers(0, 5, (count, 6))
+
+
+class Kept(Honest):
+    def __init__(self):
+        super().__init__()
+        self.generator = np.random.default_rng(0)
+
+    def numbers(self, generator, count):
+        return self.generator.integers(0, 5, (count, 6))
+
+
+class OfModule(Honest):
+    def numbers(self, generator, count):
+        return IMPORTED.integers(0, 5, (count, 6))
+
+
+class SetOrder(Honest):
+    """Characters, numbered in the order of a set."""
+
+    def numbers(self, generator, count):
+        letters = list(set("abcdefghijklmnopqrstuvwxyz"))
+        return np.array([ord(letter) % 5 for letter in letters])[
+            generator.integers(0, 26, (count, 6))
+        ]
+'''
 MADE_AGAIN = "are others when they are made again"
 
 
@@ -200,13 +220,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unfit.py").write_text(FILE)
+    (tmp_path / "drawn.py").write_text(DRAWN)
     yield tmp_path
-    sys.modules.pop("unfit", None)
+    for name in ("unfit", "drawn"):
+        sys.modules.pop(name, None)
     forget_code()
 
 
 def words(task: str) -> list[str]:
-    return [f"tasks=./unfit.py:{task}", "models=lstm", "preset=smoke", "device=cpu"]
+    file = "drawn.py" if f"class {task}(" in DRAWN else "unfit.py"
+    return [f"tasks=./{file}:{task}", "models=lstm", "preset=smoke", "device=cpu"]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +243,7 @@ def words(task: str) -> list[str]:
         ("OfModule", MADE_AGAIN),
         ("TableOfNumpy", MADE_AGAIN),
         ("Counting", MADE_AGAIN),
+        ("SetOrder", rf"{MADE_AGAIN} in another process.*sorted\("),
         ("Stops", r"unfit.py, line \d+ stops with KeyError \('tokens'\): mend it there"),
         ("NoDraw", "abstract class NoDraw .*draw.*: add to that class what is missing in it"),
         ("NoSizes", "NoSizes has no sizes: a task has a vocabulary"),
@@ -236,7 +260,7 @@ def words(task: str) -> list[str]:
 def test_what_no_model_can_be_trained_on_is_refused_before_it_is(
     task: str, said: str, here: Path
 ) -> None:
-    with pytest.raises(UserError, match=rf"tasks \(unfit\.py:{task}\): .*{said}") as refusal:
+    with pytest.raises(UserError, match=rf"tasks \(\w+\.py:{task}\): .*{said}") as refusal:
         train.main(words(task))
     assert "\n" not in str(refusal.value)
     assert not list(here.rglob("records/*.json"))
@@ -259,6 +283,11 @@ def test_a_sweep_refuses_the_task_before_its_first_trial(here: Path) -> None:
     with pytest.raises(UserError, match=MADE_AGAIN):
         sweep.main([*words("OfNumpy"), "n_trials=1", "seeds=1", "workers=0"])
     assert not list(here.rglob("records/*.json"))
+
+
+def test_a_predictor_that_stops_is_a_sentence(here: Path) -> None:
+    with pytest.raises(UserError, match=r"unfit.py, line \d+ stops with AttributeError"):
+        train.main([*words("Predicting")[:1], "predictors=true", "preset=smoke"])
 
 
 def test_examining_a_task_moves_no_generator_and_is_done_once(

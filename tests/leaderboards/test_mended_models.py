@@ -62,7 +62,7 @@ def test_a_failure_of_older_code_is_past(run: RunRecord) -> None:
 
 
 def test_all_other_failures_stand(run: RunRecord) -> None:
-    good = {"outcome": "ok", "cause": None}
+    good: dict[str, Any] = {"outcome": "ok", "cause": None}
     mended = made(run, "b", 2, **good)
     # What is broken now is not hidden by what was right before.
     assert outcomes(made(run, "c", 3), mended) == ["failed", "ok"]

@@ -94,6 +94,56 @@ def test_own_runs_stand_beside_and_change_no_committed_number(committed: list[Ru
     assert len({line.content for line in both}) == 2
 
 
+def test_ones_own_row_says_how_missing_seeds_are_made(committed: list[RunRecord]) -> None:
+    others = [record for record in committed if record.model != "gpt2"]
+    seventh = elsewhere(of(committed, "gpt2")[0], 0.0, seed=7)
+    note = headline(build_board(others, own=[seventh]), "gpt2")["measured"].note
+    assert note == (
+        "seeds 0–7 of which 0–6 are missing, which the command of the others makes, with these "
+        "numbers"
+    )
+    theirs = headline(build_board([*others, seventh]), "gpt2")["measured"].note
+    assert theirs == "seeds 0–7 of which 0–6 are missing"
+
+
+def test_a_predictor_that_gives_the_same_again_stands_once(committed: list[RunRecord]) -> None:
+    (uniform,) = of(committed, "uniform")
+    board = build_board(committed, own=[elsewhere(uniform, 0.0)])
+    assert set(headline(board, "uniform")) == {"reference"}
+    (line,) = board.replications
+    assert (line.other_run_id, line.same_numbers) == (uniform.run_id, True)
+    both = [record.origin for record in board.records if record.run_id == uniform.run_id]
+    assert both == ["committed", "yours"]
+    # One that gives something else is told beside it.
+    other = build_board(committed, own=[elsewhere(uniform, 0.1)])
+    assert set(headline(other, "uniform")) == {"reference", "replication"}
+
+
+def test_a_build_says_where_ones_own_rows_stand(
+    committed: list[RunRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for record in committed:
+        write_record(record, tmp_path / "committed")
+    words = [f"records={tmp_path / 'committed'}", "local=true"]
+    own = tmp_path / "runs" / "records"
+    own.mkdir(parents=True)
+    assert build.main(words) == 0
+    assert "your rows" not in capsys.readouterr().out
+    (uniform,) = of(committed, "uniform")
+    for record in [elsewhere(of(committed, "lstm")[0], 0.01), elsewhere(uniform, 0.0)]:
+        write_record(record, own)
+    assert build.main(words) == 0
+    _, title, place, address, repeated, smoke, serve = capsys.readouterr().out.splitlines()
+    assert title == "your rows stand in"
+    assert place.startswith("  RegBench, smoke")
+    assert place.endswith(": LSTM (no rank: repeats a committed row)")
+    assert address.startswith("    http://localhost:8501/task?task=regbench&preset=smoke")
+    assert repeated.startswith("  1 without training gave the numbers of committed predictors")
+    assert smoke.startswith("preset smoke is too short for a rank")
+    assert serve == "open it with `python -m leaderboards.serve`"
+
+
 def test_a_run_that_nobody_has_committed_is_a_row_of_ones_own(committed: list[RunRecord]) -> None:
     gpt2, others = of(committed, "gpt2"), [r for r in committed if r.model != "gpt2"]
     board = build_board(others, own=gpt2)

@@ -43,6 +43,7 @@ class MyModel(nn.Module):
 GUEST = "models=+a_package.MyModel"
 SHORT = ["training.steps=2", "seeds=1", "n_trials=1", "tasks.validation_size=8"]
 SHORT += ["tasks.test_size=8", "training.batch_size=2", "device=cpu"]
+SHORT += ["tasks.strings=[2,3]", "tasks.string_length=[1,6]"]
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ import torch
 
 from tasks.delayed_copy import DelayedCopy, DelayedCopyOfTokens
 from tasks.interface import IGNORED
+from tests.closeness import rounding
 
+# The square of what is left of two equal numbers.
+NOTHING = rounding(3**0.5, torch.float32) ** 2
 SMALL: dict[str, Any] = {"length": 12, "evaluation_sequences": 400}
 
 
@@ -47,7 +50,7 @@ def test_errors_of_predictors_are_those_of_independent_numbers() -> None:
     baselines = DelayedCopy(delay=4, **SMALL).baselines()
     errors = {name: measure("test").metrics["error"] for name, measure in baselines.items()}
     count = 400 * (12 - 4)
-    assert errors["delayed input (oracle)"] == 0
+    assert 0 <= errors["delayed input (oracle)"] <= NOTHING
     assert abs(errors["mean"] - 1) < 5 * (0.8 / count) ** 0.5 + 1e-2  # its mean is from few numbers
     # The difference of two independent numbers of variance 1 has the variance 2; the fourth moment
     # of the difference is 2 · 9/5 + 6 = 9.6. Neighbours share numbers, by which the spread doubles.
@@ -68,7 +71,7 @@ def test_only_what_lies_behind_the_delay_counts() -> None:
     batch = task.training_batch(0, 0, 8)
     right = batch.targets.clone()
     right[:, :4] = 100.0
-    assert float(task.loss(right, batch)) == 0
+    assert 0 <= float(task.loss(right, batch)) <= NOTHING
     right[:, 4] += 2.0
     assert float(task.loss(right, batch)) == pytest.approx(4 / 8, rel=1e-5)
 

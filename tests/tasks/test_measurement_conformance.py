@@ -36,10 +36,14 @@ def first_model(name: str) -> str:
 
 SMALLER = {  # than the smoke preset, which takes seconds
     "training_dynamics": [
-        "tasks.margin_steps=200",
-        "tasks.horizon=200",
+        "tasks.margin_steps=100",
+        "tasks.horizon=40",
         "tasks.lrs=[1.0]",
         "tasks.overlaps=[0.0]",
+        "tasks.map_points=2",
+        "tasks.trials=3",
+        "tasks.stream_trials=4",
+        "tasks.draws=20",
     ],
     "memory_in_the_loop": ["tasks.training_steps=40"],
 }

@@ -51,10 +51,10 @@ class Moves:
         todays_name = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
         effects = self.old.effects(target)
         all_same = all(statement in self.same for statement in effects)
-        alike = all_same and [self.twins[statement] for statement in effects] == self.new.effects(
+        is_same = all_same and [self.twins[statement] for statement in effects] == self.new.effects(
             todays_name
         )
-        return todays_name if alike else None
+        return todays_name if is_same else None
 
     def moved_behind(self, target: str) -> dict[str, str]:
         """The definitions behind a class that lie in another module now, or have another name: old
@@ -144,10 +144,9 @@ class Moves:
         if any(name.startswith(f"{module}.") for name in self.old.modules):
             return False
         versions = self.old.modules[module], self.new.modules[module]
-        names = {n for version in versions for s in version.statements for n in s.binds} | {
-            *versions[0].imports,
-            *versions[1].imports,
-        }
+        names = set[str]()
+        for version in versions:
+            names.update(version.imports, *(statement.binds for statement in version.statements))
         pairs = ((self.old.leads_to(module, n), self.new.leads_to(module, n)) for n in names)
         return all(self._equal(*pair) for pair in pairs)
 
@@ -156,7 +155,7 @@ def _twins(old: Source, new: Source) -> dict[Statement, Statement]:
     """First what is equal to the letter, then what is but for the names of local variables."""
     twins: dict[Statement, Statement] = {}
     for form in (_text, _normal_form):
-        come = defaultdict[str, list[Statement]](list)
+        added = defaultdict[str, list[Statement]](list)
         taken = set(twins.values())
         for name, module in new.modules.items():
             by_form = defaultdict[str, list[Statement]](list)
@@ -167,16 +166,17 @@ def _twins(old: Source, new: Source) -> dict[Statement, Statement]:
             for statement in before:
                 if statement not in twins and by_form[form(statement)]:
                     twins[statement] = by_form[form(statement)].pop(0)
-            for text, left in by_form.items():
-                come[text] += left
-        gone = defaultdict[str, list[Statement]](list)
+            for text, unmatched in by_form.items():
+                added[text] += unmatched
+        removed = defaultdict[str, list[Statement]](list)
         for module in old.modules.values():
             for statement in module.statements:
                 if statement not in twins:
-                    gone[form(statement)].append(statement)
-        for text, ones in gone.items():
-            if len(ones) == len(come[text]) == 1 and ones[0].binds and not ones[0].stays:
-                twins[ones[0]] = come[text][0]
+                    removed[form(statement)].append(statement)
+        for text, statements in removed.items():
+            is_unique = len(statements) == len(added[text]) == 1
+            if is_unique and statements[0].binds and not statements[0].stays:
+                twins[statements[0]] = added[text][0]
     return twins
 
 

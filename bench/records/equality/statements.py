@@ -129,12 +129,10 @@ class Source:
         """Statements that only do something, in all modules that the module of a class imports."""
         imported = imported_modules(target.rpartition(".")[0], self.root)
         modules = sorted(map(self.renames.module, imported))
-        return [
-            statement
-            for name in modules
-            for statement in self.modules[name].statements
-            if not statement.binds
-        ]
+        effects = []
+        for name in modules:
+            effects += [each for each in self.modules[name].statements if not each.binds]
+        return effects
 
 
 def _name(path: Path, root: Path) -> str:

@@ -81,10 +81,13 @@ def general_delta_step(
         before = wide.empty_memory() if state is None else in_float32_or_wider(state)
         decayed = before
         if wide.log_decays is not None:
+            # One number for each head, or for each row (key channel) of its memory.
             rows = wide.log_decays if wide.log_decays.dim() == 3 else wide.log_decays.unsqueeze(-1)
             decayed = rows.exp().unsqueeze(-1) * before
+        # RWKV-7 erases from the memory before its decay, delta rules from the decayed one.
         prediction = _read(before if wide.undecayed else decayed, wide.read_vectors)
         correction = wide.targets - prediction
+        # What was read at x is replaced along k: with x = k it is the delta rule.
         after = decayed + wide.write_keys.unsqueeze(-1) * correction.unsqueeze(-2)
         return _read(after, in_float32_or_wider(queries)).to(edits.targets.dtype), after
 
@@ -124,6 +127,7 @@ def general_delta_rule(
     """
     if chunk is not None and chunk < 1:
         raise ValueError(f"a chunk has at least one position, got chunk={chunk}")
+    # A chunk of one position would solve a system for nothing.
     if queries.shape[1] == 1:
         output, state = general_delta_step(queries[:, 0], edits.at(0), state)
         return output.unsqueeze(1), state
@@ -142,7 +146,9 @@ def in_float32_or_wider(x: Tensor) -> Tensor:
 def cut_in_chunks(x: Tensor, chunk: int) -> Tensor:
     """(batch, time, heads, width) -> (chunks, batch, heads, chunk, width), with zeros after the
     last position, which do nothing."""
+    # z = 0 and k = 0 write nothing, and a log decay of 0 keeps all.
     filled = functional.pad(x, (0, 0, 0, 0, 0, -x.shape[1] % chunk))
+    # Chunks first: the loop over them then takes whole blocks of storage.
     return filled.unflatten(1, (-1, chunk)).permute(1, 0, 3, 2, 4).contiguous()
 
 
@@ -154,6 +160,7 @@ def join_chunks(x: Tensor, length: int) -> Tensor:
 def solve_unit_triangular(matrix: Tensor, *sides: Tensor) -> tuple[Tensor, ...]:
     """Solutions y of (I + matrix) y = side, in which the matrix (..., chunk, chunk) counts below
     its diagonal, for each side (..., chunk, width)."""
+    # All sides at once: the solver reads the matrix only once.
     solved = torch.linalg.solve_triangular(
         matrix, torch.cat(sides, -1), upper=False, unitriangular=True
     )
@@ -172,6 +179,7 @@ def _chunk_by_chunk(
     by_channel = edits.log_decays is not None and edits.log_decays.dim() == 4
     chunk = min(CHUNK if chunk is None else chunk, length)
     if by_channel:
+        # Blocks are halved again and again.
         chunk = 1 << (chunk - 1).bit_length()
     q, x, k, z = (
         cut_in_chunks(part, chunk)
@@ -179,6 +187,7 @@ def _chunk_by_chunk(
     )
     decay = _decay(edits, chunk)
     reader = Reader(x, before=edits.undecayed)
+    # Queries and erasing vectors read the same keys: two readers of one pass.
     (scores,), (corrections,) = decay.scores([Reader(q), reader], [k])
     offsets, by_memory = solve_unit_triangular(corrections, z, decay.from_the_start(reader))
     places = decay.to_the_end(k).mT
@@ -192,6 +201,7 @@ def _chunk_by_chunk(
         writes = targets - vectors @ memory
         memory = factors * memory + keys @ writes
         written.append(writes)
+    # All memories that chunks found, read by one product.
     outputs = decay.from_the_start(Reader(q)) @ torch.stack(entering) + scores @ torch.stack(
         written
     )

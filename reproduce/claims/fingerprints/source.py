@@ -79,13 +79,15 @@ class SourceFile:
                 number = f"{OF_MODULE}{len(numbers)}"
                 node.id = numbers.setdefault(name, number) if by_its_number else name
         number_of = {variable: f"{MARK}{number}" for number, variable in enumerate(variables)}
-        around = {
-            name: number_of[variable]
-            for node in nodes
-            if (scope := self._local_names.enclosing.get(id(node)))
-            for name in free_names
-            if (variable := scope.resolve(name)) in number_of
-        }
+        around = {}
+        for node in nodes:
+            scope = self._local_names.enclosing.get(id(node))
+            if scope is None:
+                continue
+            for name in free_names:
+                variable = scope.resolve(name)
+                if variable in number_of:
+                    around[name] = number_of[variable]
         texts = [_text_without_name(node) for node in nodes]
         return FunctionSource(texts, frozenset(names), around, numbers)
 

@@ -19,7 +19,7 @@ from tasks.text.recipe.prompts import Lists, Prompt
 TEMPERATURE = 1.0
 TOP_P = 1.0
 NEW_TOKENS = 512
-INSTALL = "pip install 'memory-bench[recipe]'"
+INSTALL = "in the clone, python -m pip install -c constraints.txt -e '.[recipe]' adds it"
 
 
 @dataclass(frozen=True)

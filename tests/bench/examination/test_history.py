@@ -149,6 +149,23 @@ class KeepsMasks(Guest):
         return (vectors * self.positions(length)[:, None] + table[:, None]) / LONGEST
 
 
+class KeepsMatrix(Guest):
+    """Honest: a product of its weights for evaluations, which a training drops."""
+
+    product: Tensor | None = None
+
+    def train(self, mode: bool = True) -> KeepsMatrix:
+        self.product = None if mode else self.product
+        return super().train(mode)
+
+    def added(self, vectors: Tensor) -> Tensor:
+        if self.training:
+            return vectors @ (self.mix.weight @ self.mix.weight)
+        if self.product is None:
+            self.product = (self.mix.weight @ self.mix.weight).detach()
+        return vectors @ self.product
+
+
 class Hooked(Guest):
     """Honest: a hook holds on to the object that it was made for, of which a copy is none."""
 
@@ -201,7 +218,7 @@ def test_what_was_kept_of_other_weights_is_named() -> None:
 
 
 @pytest.mark.parametrize("trained", [False, True])
-@pytest.mark.parametrize("kind", [KeepsMasks, Hooked, Uncopied])
+@pytest.mark.parametrize("kind", [KeepsMasks, KeepsMatrix, Hooked, Uncopied])
 def test_honest_models_with_a_memory_of_their_own_pass(
     kind: type[nn.Module], trained: bool
 ) -> None:

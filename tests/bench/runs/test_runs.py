@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from bench import evaluate, train
 from bench.records.schema import RunRecord, read_record
 from tests import commands
-from tests.conftest import ROOT, Command
+from tests.conftest import Command
 
 pytestmark = [pytest.mark.processes, pytest.mark.bitwise]
 
@@ -52,17 +51,15 @@ LONG = ["training.steps=120", "training.checkpoint_every=7", "training.validate_
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a training that was killed at a random step leaves."""
     store = tmp_path_factory.mktemp("killed")
-    command = [sys.executable, "-m", "bench.train", *words(store, *LONG)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = commands.start("-m", "bench.train", *words(store, *LONG))
     deadline = time.monotonic() + 120
     while not list(store.glob("work/*/checkpoint-0.pt")):
-        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert process.poll() is None, process.printed()
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(random.uniform(0, 0.3))
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
-    process.stderr.close() if process.stderr else None
     assert not (store / "records").exists(), "killed too late to test anything"
     return store
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import joblib
 import pytest
 
 from bench.config.config import compose
 from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
 from bench.search.contender import Contender
-from bench.search.estimate import estimate
+from bench.search.estimate import Estimate, estimate, print_estimates
+from bench.search.placement import workers_at_once
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.sweep import main
 from core.errors import OK, RUN_FAILED
-from core.progress import silent
+from core.progress import duration, silent
 from tests.bench.conftest import TINY
 
 
@@ -75,3 +77,20 @@ def test_a_model_that_stops_with_any_error_has_no_estimate_and_the_others_have_o
         sound, bad = estimate(make_plan([*words, *device]), silent)
         assert (sound.cause, sound.flops > 0) == (None, True)
         assert bad.cause == f"KeyError: 'missing' in {tmp_path / 'bad_package.py'}, line 4"
+
+
+@pytest.mark.parametrize(("n_trials", "workers"), [(8, 1), (9, 4)])
+def test_the_total_is_shared_by_as_many_workers_as_the_sweep_would_start(
+    n_trials, workers, monkeypatch, capsys
+):
+    """Smoke takes all cores from ten runs on."""
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 4)
+    words = ["tasks=regbench", "models=lstm", "preset=smoke", "device=cpu", "seeds=1"]
+    plan = make_plan([*words, f"n_trials={n_trials}", "dry_run=true"])
+    assert workers_at_once(plan.entries[0].configuration, plan.runs) == (workers > 1) * workers
+    hour = Estimate("models=lstm", "LSTM", "default", n_trials, n_trials + 1, 1, 1.0, 3600.0)
+    print_estimates([hour], plan)
+    shown = capsys.readouterr().out
+    assert f"the total with {workers} at a time" in " ".join(shown.split())
+    (total,) = [line for line in shown.splitlines() if "all" in line.split()]
+    assert duration(3600 / workers) in total

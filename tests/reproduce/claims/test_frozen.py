@@ -39,6 +39,7 @@ from reproduce.claims.grammar import Number, Rule, Runs, above, each, once, trai
 from reproduce.claims.history import changes_of, history
 from reproduce.claims.numbers import numbers
 from reproduce.claims.trials import settled
+from reproduce.command import main
 from tests.committed import committed_records
 from tests.reproduce.claims.samples import record
 
@@ -74,7 +75,7 @@ def changed(one: Claim, other: Claim) -> list[str]:
 def test_every_claim_is_as_it_was_frozen() -> None:
     how = "python -m reproduce claims update=true"
     assert differing(all_claims(), read_frozen()) == [], f"{how} sets them now"
-    assert frozen.main([], all_claims(), pytest.fail) == 0
+    assert frozen.main(False, all_claims(), pytest.fail) == 0
     assert all(len({one.name for one in own}) == len(own) for own in all_claims().values())
 
 
@@ -139,7 +140,7 @@ def test_times_stay_with_what_did_not_change(tmp_path: Path) -> None:
     assert (anew.set, anew.edited) == (later, "")
     assert differing({}, known) == ["f: is gone"]
     with pytest.raises(UserError, match="cannot be given here"):
-        frozen.main(["updat=true"], {}, pytest.fail)
+        main(["claims", "updat=true"], {})
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_a_number_that_decides_all_verdicts_cannot_change_unseen(
 ) -> None:
     monkeypatch.setattr(module, name, value, raising=False)
     with pytest.raises(UserError, match="1 claims or numbers of judging are not as") as refused:
-        frozen.main([], all_claims(), pytest.fail)
+        frozen.main(False, all_claims(), pytest.fail)
     assert refused.value.exit_code == VERIFICATION_FAILED
     assert capsys.readouterr().out.splitlines() == [said]
 

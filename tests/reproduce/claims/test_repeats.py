@@ -17,6 +17,7 @@ from core.files import ROOT
 from leaderboards.checks import packing
 from reproduce.claims import frozen, repeats
 from reproduce.claims.frozen import begun_after, set_after, updated
+from reproduce.command import main
 from tests.reproduce.claims.samples import record
 from tests.reproduce.claims.test_frozen import claim, own_rule
 
@@ -165,7 +166,7 @@ def test_a_repeat_has_seen_what_the_first_of_its_kind_has_seen(
 
 
 def test_the_committed_file_holds_every_repeat_that_git_knows() -> None:
-    assert repeats.main([]) == OK
+    assert repeats.main(update=False) == OK
 
 
 def test_a_missing_repeat_is_told_and_written(
@@ -175,14 +176,14 @@ def test_a_missing_repeat_is_told_and_written(
     monkeypatch.setattr(repeats, "REPEATS", tmp_path / "repeats.json")
     monkeypatch.setattr(repeats, "repeats", lambda _: {run_id: OLD})
     with pytest.raises(UserError, match="does not hold the 1 repeats that git knows") as caught:
-        repeats.main([])
+        repeats.main(update=False)
     assert caught.value.exit_code == VERIFICATION_FAILED
-    assert repeats.main(["update=true"]) == OK
+    assert repeats.main(update=True) == OK
     assert json.loads(repeats.REPEATS.read_text()) == {run_id: OLD}
     with pytest.raises(UserError, match="'again' cannot be given here"):
-        repeats.main(["again"])
+        main(["repeats", "again"], {})
     monkeypatch.setattr(repeats, "repeats", lambda _: None)
-    assert repeats.main([]) == OK
+    assert repeats.main(update=False) == OK
     assert "was not compared" in capsys.readouterr().out
     repeats.REPEATS.write_text('{"a": "yesterday"}')
     with pytest.raises(UserError, match=r"table of repeats .* restore it from version control"):

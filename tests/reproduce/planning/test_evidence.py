@@ -368,6 +368,6 @@ def test_what_a_smaller_preset_asks_too_is_open_here() -> None:
     """RegBench has N = 500 at smoke and at laptop, and runs of smoke decide nothing at laptop."""
     claim, figure9 = FIGURES["figure9"].claims[0], FIGURES["figure9"]
     results = tuple(ClaimResult(claim, not_asked("N = 500", "no runs", p)) for p in PRESETS)
-    request = Request.read(["preset=laptop"], "figure9", figure9)
+    request = Request.of({"preset": "laptop"}, "figure9", figure9)
     review = Review("figure9", figure9, request, results, ())
     assert [result.finding.asked_at for result in review.open] == ["smoke", "laptop"]

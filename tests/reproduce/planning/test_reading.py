@@ -38,7 +38,7 @@ def test_runs_of_another_size_and_mere_controls_decide_nothing_that_lacks_someth
     def may(found: ClaimResult, *runs: tuple[Configuration, Role]) -> bool:
         planned = tuple(PlannedRun(one, role, f"{n}", f"{n}") for n, (one, role) in enumerate(runs))
         figure = FIGURES["figure9"]
-        request = Request.read(["preset=smoke"], "figure9", figure)
+        request = Request.of({"preset": "smoke"}, "figure9", figure)
         return Review("figure9", figure, request, (found,), planned, judged).may_decide(found)
 
     assert may(result, (large, "final"), (small, "final"))

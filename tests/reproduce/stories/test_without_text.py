@@ -22,7 +22,7 @@ def test_committed_records_are_shown_where_their_text_is_not(
     assert first.startswith("The text of the committed records is not on this machine")
     assert "committed=false corpus=tinystories_sample" in first
     assert totals == "1 reproduced, 0 contradicted, 0 not enough evidence"
-    assert "corpus: tinystories_sample (https://huggingface.co/" in shown.out
+    assert shown.out.count("corpus: tinystories_sample (https://huggingface.co/") == 1
     assert shown.err == ""
     assert [path.name for path in tmp_path.iterdir()] == ["reproductions"]
     assert (tmp_path / "reproductions" / "figure16" / "laptop" / "figure.png").is_file()

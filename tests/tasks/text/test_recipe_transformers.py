@@ -175,4 +175,5 @@ def test_a_missing_package_is_one_sentence(
     )
     assert main(words) == 2
     printed = capsys.readouterr().err
-    assert f"needs the package '{package}'; pip install 'memory-bench[recipe]'" in printed
+    assert f"needs the package '{package}'; in the clone, python -m pip install" in printed
+    assert "-e '.[recipe]' adds it" in printed

@@ -1,0 +1,94 @@
+"""Where the runs of one's own stand on a board, in lines for a console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.statistics import ROUNDING
+from leaderboards.contents import OpenBoard, Row
+from leaderboards.render import PRESETS, listed, name, rank
+from leaderboards.tables.rows import REFERENCE, REPLICATION
+from leaderboards.tables.summaries import YOURS
+from leaderboards.views.links import in_app, link, to_table
+from leaderboards.views.tables import RankedTable, tables
+
+APP = "http://localhost:8501"  # of leaderboards.serve, as long as nobody names another port
+MOST_TABLES, MOST_ROWS = 6, 8  # that are listed
+
+
+def places_of_yours(board: OpenBoard) -> list[str]:
+    """The tables with rows of one's own: which, why they have no rank, and where they are shown."""
+    rows = [row for row in board.summary() if row.origin == YOURS]
+    # Tables of trained models before those where one's predictors stand beside others'.
+    found = sorted(tables(rows), key=lambda table: not any(_is_trained(row) for row in table.rows))
+    lines = []
+    for table in found[:MOST_TABLES]:
+        lines += [f"  {table.place}: {_in_words(table)}", f"    {_address(table.rows[0])}"]
+    if len(found) > MOST_TABLES:
+        lines.append(f"  and {len(found) - MOST_TABLES} more tables")
+    repeated: set[str] = set()
+    for task in board.tasks():
+        repeated |= _repeated(board, task, rows)
+    if repeated:
+        lines.append(
+            f"  {len(repeated)} without training gave the numbers of committed predictors, and "
+            "stand in no row of their own"
+        )
+    claims = [claim for claim in board.claims() if claim.origin == YOURS]
+    if claims:
+        lines.append(f"  {len(claims)} verdicts of yours: {APP}/{in_app(link('claims'))}")
+    if not lines:
+        return []
+    if any(table.preset == PRESETS[0] and _is_unranked(table) for table in found):
+        lines.append(
+            f"preset {PRESETS[0]} is too short for a rank on most tasks: preset={PRESETS[1]} is "
+            "for results"
+        )
+    return ["your rows stand in", *lines]
+
+
+def why_unranked(row: Row) -> str:
+    """Why a row of one's own has no rank, in a clause."""
+    if row.kind == REPLICATION:
+        return "repeats a committed row"
+    if row.outcome != "ok":
+        return row.outcome.replace("_", " ")
+    if not row.fair:
+        return row.mark
+    if row.seeds == 1:
+        return "one seed"
+    if row.low is None or row.high is None or row.high - row.low <= ROUNDING:
+        return "equal seeds"
+    return "nothing to rank it with"
+
+
+def _in_words(table: RankedTable[Row]) -> str:
+    trained = [row for row in table.rows if _is_trained(row)]
+    texts = []
+    for row in trained[:MOST_ROWS]:
+        why = f"rank {rank(row)}" if row.rank_best else f"no rank: {why_unranked(row)}"
+        texts.append(f"{name(row)} ({why})")
+    if len(trained) > MOST_ROWS:
+        texts.append(f"{len(trained) - MOST_ROWS} more")
+    if predictors := len(table.rows) - len(trained):
+        texts.append(f"{predictors} predictor{'s' * (predictors > 1)} without training")
+    return listed(texts, "and")
+
+
+def _is_trained(row: Row) -> bool:
+    return row.kind != REFERENCE and bool(row.parameters or row.training_steps or row.trials)
+
+
+def _is_unranked(table: RankedTable[Row]) -> bool:
+    return any(_is_trained(row) and row.rank_best is None for row in table.rows)
+
+
+def _address(row: Row) -> str:
+    return f"{APP}/{in_app(to_table(row))}"
+
+
+def _repeated(board: OpenBoard, task: str, rows: Sequence[Row]) -> set[str]:
+    """Runs of one's own that have no row, since they gave the numbers of a committed predictor."""
+    in_rows = {run_id for row in rows for run_id in row.run_ids}
+    of_yours = [line for line in board.replications(task) if line.origin == YOURS]
+    return {line.other_run_id for line in of_yours} - in_rows
