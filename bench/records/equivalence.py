@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -212,6 +212,50 @@ def read_file(path: Path) -> tuple[Equivalence, ...]:
     return Kind("table of equivalences", _Table, advice, most=16 * 2**20).read_json(path).entries
 
 
+class Side(NamedTuple):
+    """The task's or the model's part of the code behind a run."""
+
+    section: Literal["tasks", "models"]
+    target: str
+    code: str
+
+
+def _sides(code: Code) -> tuple[Side, Side]:
+    return Side("tasks", code.task, code.task_code), Side("models", code.model, code.model_code)
+
+
+@lru_cache(maxsize=4)
+def _by_side(table: Path, changed: int) -> dict[Side, dict[Side, bool]]:
+    """Side -> the sides that are proven equal to it, each with whether it is the newer one.
+
+    A proof by definitions compares all that a task and a model are made of, so it holds for each of
+    the two with any other code beside it: for a task with a model from elsewhere, and for a model
+    with a task that no committed record has it with.
+    """
+    equal: dict[Side, dict[Side, bool]] = defaultdict(dict)
+    for entry in _read(table, changed):
+        if entry.by != "definitions" or entry.added:
+            continue
+        for old, new in zip(_sides(entry.old), _sides(entry.new), strict=True):
+            if old != new:
+                equal[old][new] = True
+                equal[new].setdefault(old, False)
+    return equal
+
+
+def _with_side(name: Name, old: Side, new: Side) -> Name:
+    """The same run with other code on one side; of a predictor, which has the task's for both, on
+    both."""
+    code, config = name.code, dict(name.config)
+    changes: dict[str, str] = {}
+    for side, part in zip(_sides(code), ("task", "model"), strict=True):
+        if (side.target, side.code) == (old.target, old.code):
+            changes |= {part: new.target, f"{part}_code": new.code}
+            if "_target_" in config.get(side.section, {}):
+                config[side.section] = {**config[side.section], "_target_": new.target}
+    return Name(code.model_copy(update=changes), config)
+
+
 def _one_file(table: Path) -> Path:
     """Where older commits have the proofs of all tasks."""
     return table.with_name(f"{table.name}.json")
@@ -257,12 +301,17 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
     """The run itself, then the same run by every state of the code that is proven equal, through
     any chain of proofs of a table, which is the project's unless another one is given."""
     seen, waiting = {code}, [Name(code, config)]
-    entries = _entries(table or TABLE)
+    table = table or TABLE
+    entries = _entries(table)
     while waiting:
         name = waiting.pop(0)
         yield name
-        for entry in entries.get(name.code, ()):
-            other = entry.other_side(name)
+        others = [entry.other_side(name) for entry in entries.get(name.code, ())]
+        if name.code not in entries:  # no proof is of this task and this model together
+            sides = _by_side(table, _changed(table))
+            for old in _sides(name.code):
+                others += [_with_side(name, old, new) for new in sides.get(old, ())]
+        for other in others:
             if other is not None and other.code not in seen:
                 seen.add(other.code)
                 waiting.append(other)
@@ -287,7 +336,13 @@ def settled_name(config: Config, provenance: Provenance) -> Name:
     if len(candidates) == 1:  # as of most runs
         return candidates[0]
     older = _replaced(TABLE, _changed(TABLE))
-    return min(candidates, key=lambda name: (name.code in older, name.code.model_dump_json()))
+    sides = _by_side(TABLE, _changed(TABLE)) if candidates[0].code not in _entries(TABLE) else {}
+
+    def order(name: Name) -> tuple[bool, int, str]:
+        replaced = [any(sides.get(side, {}).values()) for side in _sides(name.code)]
+        return name.code in older, sum(replaced), name.code.model_dump_json()
+
+    return min(candidates, key=order)
 
 
 def form(config: Config, provenance: Provenance) -> Form:

@@ -313,3 +313,30 @@ def test_a_search_over_a_part_of_a_committed_grid_is_served_what_all_of_it_came_
         assert other.study is not None
         assert other.study != made[0].study
         assert len(other.study.trials) == trials
+
+
+def test_a_proof_by_definitions_holds_for_each_side_with_other_code_beside_it(table: Path) -> None:
+    """For a model from elsewhere, and for a model and a task that no proof is of together."""
+    before, after = code("tasks.t.T", 1), code("tasks.t.T", 2)
+    proof = entry(before, after).model_copy(update={"by": "definitions"})
+    add_entries([proof])
+    guest = before.model_copy(update={"model": "a_package.Model", "model_code": f"{9:064x}"})
+    newer = guest.model_copy(update={"task_code": after.task_code})
+    assert [name.code for name in names(guest, {})] == [guest, newer]
+    assert [name.code for name in names(newer, {})] == [newer, guest]
+    predictor = Code(
+        task=before.task, task_code=before.task_code, model=before.task, model_code=before.task_code
+    )
+    assert [name.code.model_code for name in names(predictor, {})] == [
+        before.task_code,
+        after.task_code,
+    ]
+    # One by runs compared these two alone, and one with another setting is no proof of a side.
+    other = code("tasks.u.U", 1), code("tasks.u.U", 2)
+    added = code("tasks.v.V", 1), code("tasks.v.V", 2)
+    add_entries(
+        [entry(*other), entry(*added, **{"models.k": 1}).model_copy(update={"by": "definitions"})]
+    )
+    for old in (other[0], added[0]):
+        guest = old.model_copy(update={"model": "a_package.Model", "model_code": f"{9:064x}"})
+        assert [name.code for name in names(guest, {})] == [guest]

@@ -273,6 +273,7 @@ def test_dry_run_names_models_and_an_endless_warmup_once(tmp_path: Path, capsys)
 def test_dry_run_of_sweeps_estimates_each(tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr("bench.search.estimate._probe", lambda configuration: (7, 2.0, 0.5))
     words = [f"store={tmp_path / 'store'}", "dry_run=true", "training.steps=30", "seeds=4"]
+    words.append("workers=1")
     assert main(["figure9", *words], FIGURES) == OK
     shown = capsys.readouterr().out
     for size in (100, 500):
