@@ -34,7 +34,6 @@ REPEATS = COMMITTED.parent / "repeats.json"
 SECTIONS = ("tasks", "models", "training")
 WITHOUT_EFFECT = {"_target_", "validate_every"}  # on what is trained
 COMPARED = ("run_id", "task", "model", "preset", "seed", "label", "config", "provenance")
-_MANY = 500  # files that git is asked for at once
 FORMS = (".json", SUFFIX)  # of a file with one record, or with many
 XZ = b"\xfd7zXZ\x00"  # how a segment begins
 CLAIMED = re.compile(rb'"content_sha256": "([0-9a-f]{64})"')
@@ -194,8 +193,9 @@ def _before(root: Path, folder: Path, current: Collection[str]) -> Iterator[byte
     now = _git(root, "diff", *names, "HEAD", "--", str(folder)).decode().split("\0")
     blob_names += [f"HEAD:{path}" for path in now if path.endswith(FORMS)]
     seen = set()
-    for start in range(0, len(blob_names), _MANY):
-        for content in _contents(root, blob_names[start : start + _MANY]):
+    at_once = 500  # files that git is asked for
+    for start in range(0, len(blob_names), at_once):
+        for content in _contents(root, blob_names[start : start + at_once]):
             if (sha256 := hashlib.sha256(content).digest()) not in seen:
                 seen.add(sha256)
                 if content.startswith(XZ):
