@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from bench.examination.examined import Examined
 from bench.examination.examiner import Examiner
-from bench.examination.reader import Buffers, ModelReader, offers_hidden
+from bench.examination.reader import ModelReader, SavedTensors, offers_hidden
 from bench.examination.rounding import largest_difference, sizes_of, sum_lengths
 from bench.training.seeding import kept_random_state
 from bench.training.unfit import UnfitModel
@@ -85,14 +85,14 @@ def examine(
 
 @contextmanager
 def left_as_it_was(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """After this block modes, buffers and random states are what they were before it."""
+    """After this block modes, parameters, buffers and random states are as before it."""
     modes = [(module, module.training) for module in model.modules()]
-    buffers = Buffers(model)
+    saved = SavedTensors(model)
     try:
         with kept_random_state(device):
             yield
     finally:
-        buffers.restore()
+        saved.restore()
         for module, mode in modes:
             module.training = mode
 

@@ -12,7 +12,7 @@ from bench.examination.answers import refuse_no_numbers, refuse_other_shape, wit
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
-from bench.examination.reader import Buffers, ModelReader, offers_hidden, refuse_own_seeds
+from bench.examination.reader import ModelReader, SavedTensors, offers_hidden, refuse_own_seeds
 from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import (
     FEWEST_ROWS,
@@ -291,11 +291,11 @@ class Examiner(Comparisons):
 
         parameters = [p for p in model.parameters() if p.requires_grad]
         call = partial(self.reader.call, model.train())
-        buffers = Buffers(model)
+        saved = SavedTensors(model)
         try:
             return gradients_of(call, sequences.inputs, weights, parameters)
         finally:
-            buffers.restore()
+            saved.restore()
 
     def _compare_gradients(self, sequences: CutSequences, by_inputs: list[Tensor]) -> None:
         """Outputs before a cut have no gradient at the inputs after it."""

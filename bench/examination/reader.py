@@ -18,21 +18,23 @@ def offers_hidden(model: nn.Module) -> bool:
     return hasattr(model, "hidden") and hasattr(model, "output_matrix")
 
 
-class Buffers:
-    """The buffers of a model as they are now."""
+class SavedTensors:
+    """The parameters and buffers of a model as they are now: a model may count what it has seen in
+    a buffer, move an average of its weights, or limit weights, in a call."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.saved: list[tuple[nn.Module, str, Tensor | None, Tensor | None]] = []
+        self.saved: list[tuple[dict[str, Any], str, Tensor | None, Tensor | None]] = []
         for module in model.modules():
-            for name, buffer in module._buffers.items():
-                value = None if buffer is None else buffer.detach().clone()
-                self.saved.append((module, name, buffer, value))
+            for tensors in (module._parameters, module._buffers):
+                for name, tensor in tensors.items():
+                    value = None if tensor is None else tensor.detach().clone()
+                    self.saved.append((tensors, name, tensor, value))
 
     def restore(self) -> None:
-        for module, name, buffer, value in self.saved:
-            if buffer is not None and value is not None and not torch.equal(buffer, value):
-                buffer.data.copy_(value)
-            module._buffers[name] = buffer
+        for tensors, name, tensor, value in self.saved:
+            if tensor is not None and value is not None and not torch.equal(tensor, value):
+                tensor.data.copy_(value)
+            tensors[name] = tensor
 
 
 class ModelReader:
@@ -58,17 +60,17 @@ class ModelReader:
     def read(self, model: nn.Module, inputs: Tensor, training: bool = False) -> Tensor:
         """Outputs in eval mode without gradients, or in training mode with them.
 
-        In training mode buffers are then put back: a model may count in them what it has seen.
+        In training mode parameters and buffers are then put back.
         """
         if not training:
             with torch.no_grad():
                 return self.call(model.eval(), inputs)
-        buffers = Buffers(model)
+        saved = SavedTensors(model)
         try:
             with torch.enable_grad():
                 return self.call(model.train(), inputs).detach()
         finally:
-            buffers.restore()
+            saved.restore()
 
     def call(self, model: nn.Module, inputs: Tensor, hidden: bool | None = None) -> Tensor:
         """Outputs in the mode that the model is in.

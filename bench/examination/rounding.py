@@ -29,6 +29,9 @@ LAMBDA = 8.0
 # How much more may be left in float64 than the same number of units in the last place: both are
 # the largest of many errors, which vary.
 MARGIN = 16.0
+# So many times smaller than a number that all channels have in common may their differences be:
+# what this leaves to be rounding is near the last digit of that number, in which nothing hides.
+COMMON = 1024.0
 
 # A model -> two outputs that should be equal, and the size of what each number is a sum of, all
 # three of one shape (batch, time, channels).
@@ -69,9 +72,21 @@ def sizes_of(outputs: Tensor) -> Tensor:
 
     One channel or one position of very large numbers, as a class that is never meant has, leaves
     the others as exact as they were. What happens to be small is not more exact for that, so no
-    channel and no position counts as smaller than the median one.
+    channel and no position counts as smaller than the median one. What all channels of a position
+    have in common is left out, since no probability depends on it: a large number that is added to
+    all logits makes each less exact, which float64 shows, and must not hide what else they differ
+    in.
     """
-    absolute = outputs.abs().nan_to_num(0.0, posinf=0.0, neginf=0.0)
+    finite = outputs.nan_to_num(0.0, posinf=0.0, neginf=0.0)
+    sizes = _sizes(finite.abs())
+    if finite.shape[2] == 1:
+        return sizes
+    # The median, which a class that is never meant does not move; of two channels it is one.
+    apart = _sizes((finite - finite.median(2, keepdim=True).values).abs())
+    return torch.maximum(apart, sizes / COMMON)
+
+
+def _sizes(absolute: Tensor) -> Tensor:
     by_channel = absolute.amax((0, 1))
     by_position = absolute.amax(2)
     by_channel = by_channel.clamp(min=float(by_channel.median()))
@@ -107,13 +122,17 @@ def is_rounding(model: nn.Module, pair: Pair, difference: OutputDifference, term
     """
     if not math.isfinite(difference.ratio):
         return False
-    outputs, _, sizes = pair(model)
+    outputs, repeated, sizes = pair(model)
+    # Rounding comes again with the same sums. What does not is of the calls before: by now the
+    # model has seen all that it was asked, and so has its copy.
+    again = largest_difference(outputs, repeated, sizes, terms).ratio
+    comes_again = MARGIN * again >= difference.ratio
     noise = 0.0
     try:
         exact, other, exact_sizes = pair(copy.deepcopy(model).double())
         if exact.dtype == torch.float64:
             left = largest_difference(exact, other, exact_sizes, terms).ratio
-            if left <= MARGIN * difference.ratio:
+            if comes_again and left <= MARGIN * difference.ratio:
                 return True
             noise = largest_difference(outputs, exact.to(outputs.dtype), sizes, terms).ratio
     except Exception:  # a stranger's model may refuse to be copied, or float64, in any way

@@ -1,0 +1,91 @@
+"""What hides from an examination: below the rounding of large numbers, behind a first call, in
+weights that a call moves."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bench.training.unfit import UnfitModel
+from models.specification import SequenceSpecification
+from tests.bench.examination.generated import Guest
+from tests.bench.examination.strangers import VOCABULARY
+from tests.bench.examination.test_examination import examined, made
+
+
+class WithOffset(Guest):
+    """One large number is added to all logits of a position, which no probability depends on."""
+
+    offset = 1e6
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs) + self.offset
+
+
+class LeaksBesideAnOffset(WithOffset):
+    """The next token has twelve more, which is below a unit in the last place of large sums."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = super().forward(inputs)
+        following = torch.cat([inputs[:, 1:], inputs[:, -1:]], 1)
+        return outputs + 12 * functional.one_hot(following, VOCABULARY).to(outputs.dtype)
+
+
+def test_an_offset_of_all_logits_hides_nothing_and_is_no_fault() -> None:
+    assert examined(made(WithOffset)).passed
+    with pytest.raises(UnfitModel, match="sees the future"):
+        examined(made(LeaksBesideAnOffset))
+
+
+class LeaksOnce(Guest):
+    """Batches of so many rows show the next token, the first time that they are asked for."""
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        self.seen: list[tuple[Any, ...]] = []
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = super().forward(inputs)
+        key = (inputs.shape, int(inputs.sum()))
+        again = key in self.seen
+        self.seen.append(key)
+        following = torch.cat([inputs[:, 1:], inputs[:, -1:]], 1)
+        leak = 12 * functional.one_hot(following, VOCABULARY).to(outputs.dtype)
+        return outputs if again else outputs + leak
+
+
+def test_what_a_second_call_does_not_show_is_no_rounding() -> None:
+    with pytest.raises(UnfitModel):
+        examined(made(LeaksOnce))
+
+
+class MovesItsWeights(Guest):
+    """A teacher follows the weights, and the weights are limited, in each call of a training."""
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        self.teacher = nn.Parameter(torch.zeros_like(self.out.weight), requires_grad=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = super().forward(inputs)
+        if self.training:
+            with torch.no_grad():
+                self.teacher.lerp_(self.out.weight, 0.1)
+                self.out.weight.data.clamp_(-0.01, 0.01)
+            return outputs
+        return outputs + functional.linear(self.vectors(inputs), self.teacher)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_weights_that_a_call_moves_are_left_as_they_were(trained: bool) -> None:
+    model = made(MovesItsWeights)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with suppress(UnfitModel):  # what is said of it is of no interest here
+        examined(model, trained=trained)
+    after = model.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
