@@ -30,9 +30,15 @@ def _flag_of_cudnn(name: str) -> ProcessSetting:
     return ProcessSetting(partial(getattr, cudnn, name), partial(setattr, cudnn, name))
 
 
+def _set_default_device(device: torch.device) -> None:
+    """A CPU without an index is what there is without a setting: none is set then, since with one
+    every call of PyTorch passes through a mode, which torch.compile cannot trace."""
+    torch.set_default_device(None if device == torch.device("cpu") else device)
+
+
 SETTINGS: dict[str, ProcessSetting] = {
     "default type": ProcessSetting(torch.get_default_dtype, torch.set_default_dtype),
-    "default device": ProcessSetting(torch.get_default_device, torch.set_default_device),
+    "default device": ProcessSetting(torch.get_default_device, _set_default_device),
     "gradients": ProcessSetting(torch.is_grad_enabled, torch.set_grad_enabled),
     "threads": ProcessSetting(torch.get_num_threads, torch.set_num_threads),
     "deterministic algorithms": ProcessSetting(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.records.code import is_own
+from bench.records.record_files import is_record, records_in
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import Store
 from core.errors import UserError
@@ -98,8 +99,8 @@ def _paths(names: Sequence[str], store: Path) -> list[Path]:
     paths = []
     for name in names:
         path = in_store(name, store)
-        if not is_path(name) and not path.is_file():
-            run_ids = [other.stem for other in path.parent.glob("*.json")]
+        if not is_path(name) and not is_record(path):
+            run_ids = [other.stem for other in records_in(path.parent)]
             raise no_such_run(name, str(path.parent), run_ids)
         paths.append(path)
     return paths

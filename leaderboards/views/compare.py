@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.records.numbers import by_data_seed, data_seed, items_of, kind_of
+from bench.records.record_files import is_record
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store, committed_path
 from core.errors import UserError
@@ -181,7 +182,7 @@ def _files_of(board: OpenBoard, row: Row) -> list[RunRecord]:
             committed_path(record.run_id, record.task, record.preset),
             Store(LOCAL_STORE).record_folder(record.role) / f"{record.run_id}.json",
         ):
-            if not path.is_file():
+            if not is_record(path):
                 continue
             try:
                 candidate = read_record(path)

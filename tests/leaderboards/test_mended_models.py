@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bench.records.schema import RunRecord, make_run_id, read_record
-from bench.records.store import COMMITTED
 from leaderboards.tables.builder import build_board
+from tests.committed import committed_paths
 
 DAYS = {day: f"2026-11-{day:02}T00:00:00+00:00" for day in (1, 2, 3)}
 
@@ -16,7 +16,7 @@ DAYS = {day: f"2026-11-{day:02}T00:00:00+00:00" for day in (1, 2, 3)}
 @pytest.fixture(scope="module")
 def run() -> RunRecord:
     """A run of a model of this project, in whose place tests put one of a file."""
-    paths = sorted((COMMITTED / "regbench" / "smoke").glob("regbench-lstm-*-s0.json"))
+    paths = committed_paths("regbench/smoke/regbench-lstm-*-s0")
     return next(record for record in map(read_record, paths) if record.role == "final")
 
 
