@@ -42,12 +42,17 @@ def main() -> None:
     Raises:
         SystemExit: the checkout or the shallow clone is too large.
     """
-    with tempfile.TemporaryDirectory(prefix="clones-") as name:
-        shallow = cloned(Path(name) / "shallow", "--depth", "1")
-        checkout, of_git = taken(shallow), taken(shallow / ".git")
-        full = taken(cloned(Path(name) / "full", "--bare"))
     git = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
-    is_shallow = subprocess.run(git, capture_output=True, check=True).stdout.strip() == b"true"
+    try:
+        is_shallow = subprocess.run(git, capture_output=True, check=True).stdout.strip() == b"true"
+        with tempfile.TemporaryDirectory(prefix="clones-") as name:
+            shallow = cloned(Path(name) / "shallow", "--depth", "1")
+            checkout, of_git = taken(shallow), taken(shallow / ".git")
+            full = taken(cloned(Path(name) / "full", "--bare"))
+    except (OSError, subprocess.CalledProcessError) as error:
+        # An archive without git, a checkout of another user, a clone without its older files.
+        print(f"not measured, since git makes no clone of this checkout: {error}")
+        return
     print(f"checkout: {checkout / MEGABYTE:.1f} MB (at most {LARGEST_CHECKOUT / MEGABYTE:.0f})")
     limit = LARGEST_SHALLOW_CLONE / MEGABYTE
     print(f".git of a shallow clone: {of_git / MEGABYTE:.1f} MB (at most {limit:.0f})")
