@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 from bench.config.card_attributes import card_of_class
-from bench.config.constructors import SPECIFICATION, how_models_are_built
 from bench.config.groups import card, choices, model_groups, note_label
 from bench.config.source_files import (
     class_name,
@@ -28,6 +27,9 @@ from core.files import ROOT, working_directory
 from core.seeding import derive_seed, kept_python_generators, seed_python_generators
 
 OURS = ("models", "tasks")  # packages
+SPECIFICATION = "specification"  # the first argument, as it should be called
+LONGEST, LONGEST_DEFAULT = 160, 20  # characters of a signature, and of a default, that are shown
+PAGE = "docs/guests.md"  # shows classes that fit, also around those of public packages
 
 
 def use_external_model(tree: dict[str, Any], target: str) -> None:
@@ -299,3 +301,45 @@ def kind_of(value: Any) -> str | None:
     if isinstance(value, list):
         return "list"
     return "group of keys" if isinstance(value, dict) else None
+
+
+def constructor_of(loaded: type) -> str:
+    """The call that builds a class, such as ``GRU(specification, width=64)``; its annotations are
+    left out."""
+    try:
+        signature = inspect.signature(loaded)
+    except ValueError:  # a class that is written in C may have none
+        return f"{loaded.__name__}(…)"
+    parameters = []
+    for parameter in signature.parameters.values():
+        plain = parameter.replace(annotation=parameter.empty)
+        if len(repr(parameter.default)) > LONGEST_DEFAULT and parameter.default is not plain.empty:
+            plain = plain.replace(default=...)  # a function or an object, which says no more
+        parameters.append(plain)
+    shown = str(inspect.Signature(parameters)).replace("=Ellipsis", "=…")
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…)"
+    return f"{loaded.__name__}{shown}"
+
+
+def how_models_are_built(loaded: type) -> str:
+    """A clause that says what comes first, with the constructor that was found."""
+    return (
+        f"its constructor is {constructor_of(loaded)}, and the engine builds "
+        f"{loaded.__name__}(specification, **settings): the specification of the task comes first, "
+        f"and {PAGE} shows such classes"
+    )
+
+
+def takes_specification(loaded: type) -> bool:
+    """Whether the first argument of a class is called ``specification``. One that is called
+    otherwise may be meant for it, which only building the class can tell."""
+    try:
+        parameters = list(inspect.signature(loaded).parameters.values())
+    except ValueError:
+        return False
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return (
+        bool(parameters)
+        and parameters[0].name == SPECIFICATION
+        and (parameters[0].kind in by_place)
+    )

@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bench.config.constructors import how_models_are_built, takes_specification
-from bench.config.external import refuse_what_is_missing
+from bench.config.external import how_models_are_built, refuse_what_is_missing, takes_specification
 from bench.config.settings import Configuration
 from bench.records.code import is_own
 from bench.training.building import build_task, build_to_train, load_subclass

@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from bench.config.constructors import how_models_are_built
-from bench.config.external import load_class
+from bench.config.external import how_models_are_built, load_class
 from bench.records.code import is_own
 from core.errors import UserError, first_line, is_out_of_memory, nearest, place_of
 

@@ -12,7 +12,7 @@ import pytest
 
 from bench import train
 from bench.config import source_files
-from bench.config.constructors import constructor_of
+from bench.config.external import constructor_of
 from bench.records.code import forget_code
 from bench.records.schema import read_records
 from bench.runs import serving
