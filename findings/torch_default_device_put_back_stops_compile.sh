@@ -45,5 +45,6 @@ for when, (outcome, device) in seen.items():
     print(f"{when}: default device {device}, {outcome}")
 outcomes = [outcome for outcome, _ in seen.values()]
 devices = {str(device) for _, device in seen.values()}
-sys.exit(outcomes != ["compiled", "Unsupported", "compiled"] or devices != {"cpu"})
+as_described = outcomes == ["compiled", "Unsupported", "compiled"] and devices == {"cpu"}
+sys.exit(0 if as_described else 1)
 PYTHON
