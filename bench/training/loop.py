@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from bench.config.settings import TrainingSettings
-from bench.training.compiled import Loss, compiled, compiler_in_sentences, refuse_many_shapes
+from bench.training.compiled import compiled, compiler_in_sentences, refuse_many_shapes
+from bench.training.losses import training_loss_of
 from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
@@ -78,7 +79,7 @@ class TrainingModule(LightningModule):
         self.total = total_steps(task, settings)
         self.rate_at = learning_rate_at(settings, self.total)
         self.optimizer = build_optimizer(model, settings)
-        self.loss: Loss = task.training_loss
+        self.loss = training_loss_of(task, model, seed, settings.batch_size)
         if settings.compile:
             self.loss = compiled(self.loss, next(model.parameters()).device)
         self.record = TrainingReport()
