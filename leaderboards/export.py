@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from core.amounts import amount
 from core.errors import OK, UserError, command, nearest
 from core.places import absolute, shown
 from core.words import command_line
@@ -41,7 +42,10 @@ def main(arguments: Arguments) -> int:
         site = Site(board)
         count, changed = write(target, site.digest, site.files(report))
     board_name = site.digest[:12]
-    print(f"{shown(target)}: {count} files of board {board_name}, {changed} of them new or changed")
+    print(
+        f"{shown(target)}: {amount(count, 'file')} of board {board_name}, {changed} of them new or "
+        "changed"
+    )
     print(f"open {(target / 'index.html').resolve().as_uri()}")
     return OK
 

@@ -19,6 +19,7 @@ from bench.records.store import COMMITTED, Store, record_path
 from bench.runs.obtain import obtain_baselines
 from bench.runs.shelf import Shelf
 from bench.search.plan import plan_sweep, warn_of_warmup
+from core.amounts import amount
 from core.errors import UserError
 from core.files import ROOT
 from core.places import shown as shown_place
@@ -129,8 +130,10 @@ def _with_committed(
         committed = read_records(committed_folders(request, request.plan(experiment)))
         chosen = belonging(committed, preset, experiment, COMMITTED)
         served = without_twins(chosen)
+    of_project = "is" if len(served) == 1 else "are"
     print(
-        f"{len(served)} of {len(without_twins(chosen))} records are the project's own, below "
+        f"{len(served)} of {amount(len(without_twins(chosen)), 'record')} {of_project} the "
+        "project's own, below "
         f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes them "
         "here)\n"
     )
@@ -158,7 +161,7 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
     if configurations:
         print_run_count(configurations)
     if controls := experiment.control.twins_of(configurations, sweeps):
-        print(f"and {len(controls)} controls: the same before their training")
+        print(f"and {amount(len(controls), 'control')}: the same before their training")
     if request.device_like is not None and not plans:
         print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
     print(_left(request, planned(plan, shelf, experiment.control)))
@@ -195,7 +198,8 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     kinds = Counter(KINDS[run.role] for run in new)
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
     sentence = (
-        f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
+        f"{len(new)} of the {amount(len(runs), 'run that is', 'runs that are')} needed "
+        f"{'has' if len(new) == 1 else 'have'} no record {where}: {counted}"
     )
     if request.guests:  # which take part in no plan of evidence
         return sentence

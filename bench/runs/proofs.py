@@ -13,6 +13,7 @@ from bench.records.store import Store
 from bench.runs.moving import prove_moves
 from bench.runs.proving import Outcome, prove
 from bench.runs.wanted import of_records, of_task
+from core.amounts import amount
 from core.places import absolute, is_path
 from core.progress import progress
 
@@ -75,7 +76,7 @@ def prove_by_definitions(commit: str, store: Path, renamed: Sequence[str]) -> bo
     for old, new in sorted(moved.items()):
         print(f"moved: {old} is {new}")
     same = sum(outcome is None for outcome in outcomes.values())
-    pairs = f"{len(outcomes)} pairs of a task and a model"
+    pairs = amount(len(outcomes), "pair of a task and a model", "pairs of a task and a model")
     print(f"{same} of {pairs} have the same code in {commit[:8]}")
     return not any(isinstance(outcome, str) for outcome in outcomes.values())
 

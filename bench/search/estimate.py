@@ -31,6 +31,7 @@ from bench.training.losses import training_loss_of
 from bench.training.optimisation import plain_steps
 from bench.training.storage import count_parameters
 from bench.training.training import total_steps
+from core.amounts import amount
 from core.errors import UserError, place_of
 from core.progress import Report, duration, progress
 from core.screen import console
@@ -303,12 +304,12 @@ def print_run_count(configurations: Sequence[Configuration]) -> None:
     first = configurations[0]
     labels = " and ".join(dict.fromkeys(c.label for c in configurations))
     if first.takes is not None:
-        console().print(f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {first.task}")
+        console().print(f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {first.task}")
         return
     steps = total_steps(build_task(first), first.training)
     starts = first.training.restarts
     each = f"{steps:,} steps" + (f" from each of {starts} starts" if starts > 1 else "")
     console().print(
-        f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {labels} on {first.task}, of "
+        f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {labels} on {first.task}, of "
         f"{each}: {len(configurations) * starts * steps:,} steps"
     )

@@ -36,6 +36,7 @@ from bench.training.parallel import Ranks, leading
 from bench.training.seeding import seed_generators
 from bench.training.trainer import LightningEnvironment, LightningModule, SIGTERMException, Trainer
 from bench.training.training import Stopped, TrainingDiverged, TrainingReport, total_steps
+from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
 from core.files import read_sealed, write_sealed
 from core.processes import stops_taken
@@ -286,10 +287,12 @@ def fit(
         torch.OutOfMemoryError: the device has too little memory.
     """
     usable = torch.cuda.device_count() if device.type == "cuda" else settings.batch_size
-    if settings.devices > min(usable, settings.batch_size):
+    most = min(usable, settings.batch_size)
+    if settings.devices > most:
         raise UserError(
-            f"training.devices={settings.devices} cannot share this training: there are {usable} "
-            f"devices for batches of {settings.batch_size} sequences; lower it"
+            f"training.devices={settings.devices} cannot share this training, of batches of "
+            f"{amount(settings.batch_size, 'sequence')}: {amount(most, 'device')} here can at "
+            "most; lower it"
         )
     shared = (model, task, settings, seed, checkpoint)
     with (

@@ -12,6 +12,7 @@ from bench.records.identity import settled
 from bench.records.record_files import is_record, records_below, records_in
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
+from core.amounts import amount
 from core.errors import UserError
 from core.reading import read_all
 from leaderboards.checks.admission import in_store, no_such_run
@@ -132,5 +133,8 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToV
             f"sample={number} is not from 1 to {len(current)}, the number of records that this "
             "checkout can make"
         )
-    print(f"{number} of {len(current)} records, seed {seed}; {others} are of other code")
+    print(
+        f"{number} of {amount(len(current), 'record')}, seed {seed}; {others or 'none'} "
+        f"{'is' if others == 1 else 'are'} of other code"
+    )
     return random.Random(seed).sample(current, number)
