@@ -49,12 +49,14 @@ def asked(
 
 
 def _placed(record: RunRecord, path: Path, to: Path | None) -> RecordToVerify:
-    """A record with where what is found of it goes: beside the board for what is on it or was sent,
-    and for one's own into its store."""
+    """A record with where what is found of it goes: beside the board for what lies there, beside
+    the folder of a submission that lies elsewhere, and for one's own into its store."""
     place = path.resolve()
-    on_board = any(place.is_relative_to(folder.resolve()) for folder in (COMMITTED, SUBMISSIONS))
-    if on_board or (place.parent.parent / FILE).exists():
+    if any(place.is_relative_to(folder.resolve()) for folder in (COMMITTED, SUBMISSIONS)):
         return RecordToVerify(record, path, to or FOLDER)
+    submission = place.parent.parent
+    if (submission / FILE).exists():
+        return RecordToVerify(record, path, to or submission.parent / OWN)
     store = path.parent.parent if path.parent.name == "records" else path.parent
     return RecordToVerify(record, path, to or store / OWN, own=True)
 
