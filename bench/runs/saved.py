@@ -25,6 +25,7 @@ from bench.records.equivalence import todays_name
 from bench.records.record_files import is_record, records_below
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, read_record
+from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import LOCATIONS
 from bench.training.building import build_task, build_to_train, prepare_data, resolve_device
@@ -59,7 +60,7 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
     Raises:
         UserError: there is no such run, or there are several.
     """
-    if run.endswith(".json"):
+    if run.endswith((".json", SUFFIX)):
         path = Path(run)
         if not is_record(path):
             raise UserError(f"there is no file {run}: give a run id, or the path of a record")

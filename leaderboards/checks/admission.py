@@ -19,6 +19,7 @@ from bench.records.identity import settled
 from bench.records.record_files import records_below
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
+from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT
@@ -85,7 +86,7 @@ def in_store(name: str, store: Path) -> Path:
 
 def is_path(name: str) -> bool:
     """Whether a word names a file, and not a run."""
-    return name.endswith(".json") or "/" in name
+    return name.endswith((".json", SUFFIX)) or "/" in name
 
 
 def no_such_run(name: str, places: str, run_ids: Iterable[str]) -> UserError:

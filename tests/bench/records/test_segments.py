@@ -32,6 +32,7 @@ from bench.records.schema import (
     write_record,
 )
 from bench.records.segments import SUFFIX, all_lines, records_of, write_segments
+from bench.runs.saved import find_record
 from core.errors import UserError
 from core.files import ROOT
 from leaderboards import add, pack
@@ -82,6 +83,11 @@ def test_what_is_packed_is_read_listed_and_taken_out_as_it_was(
         assert hashlib.sha256(again.content).hexdigest() == file.content_sha256
         assert as_file(path) == content
     assert list(read_records([tmp_path])) == [file.record for _, file in before.values()]
+    # A segment is no record, and says how one of them is named.
+    with pytest.raises(UserError, match=f"is a segment of 5 records: .* such as {paths[0]}"):
+        read_record(segment)
+    with pytest.raises(UserError, match="is a segment of 5 records"):
+        find_record(str(segment), tmp_path)
     run_ids = [path.stem for path in paths[:2]]
     words = [f"records={tmp_path / 'records'}", f"to={tmp_path / 'out'}"]
     assert pack.main([*run_ids, *words]) == 0
