@@ -21,7 +21,12 @@ Records of trials stay out: only final and single runs and baselines stand on a 
 example: python -m leaderboards.add runs/records/*.json"""
 
 
-@command_line(HELP, partial(read, settings=("to",), takes_names=True))
+ELSEWHERE = dict.fromkeys(
+    ("records", "store"), "name each record by its file, such as FOLDER/records/RUN_ID.json"
+)
+
+
+@command_line(HELP, partial(read, settings=("to",), takes_names=True, elsewhere=ELSEWHERE))
 def main(arguments: Arguments) -> int:
     """Check all records, then copy all of them: one that is refused leaves nothing behind."""
     if not arguments.names:

@@ -75,7 +75,10 @@ def _build(arguments: Arguments) -> int:
     return make(request)
 
 
-READ = partial(read, settings=SETTINGS, flags=("--check",))
+ELSEWHERE = {
+    "store": "records=STORE/records output=STORE/board.parquet is the board of another store"
+}
+READ = partial(read, settings=SETTINGS, flags=("--check",), elsewhere=ELSEWHERE)
 
 
 @command_line(HELP, READ)

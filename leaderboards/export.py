@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from core.amounts import amount
-from core.errors import OK, UserError, command, nearest
+from core.errors import OK, UserError, command
 from core.places import absolute, shown
 from core.words import command_line
 from leaderboards.arguments import Arguments, read
@@ -24,11 +24,12 @@ wrote is replaced or removed, whatever else lies there stays.
 example: python -m leaderboards.export site/"""
 
 
-@command_line(HELP, partial(read, settings=("board",), takes_names=True))
+ELSEWHERE = {"store": "board=STORE/board.parquet is the board of a store"}
+
+
+@command_line(HELP, partial(read, settings=("board",), takes_names=True, elsewhere=ELSEWHERE))
 def main(arguments: Arguments) -> int:
     """Write the site."""
-    if wrong := next((name for name in arguments.names if "=" in name), ""):
-        raise UserError(f"there is no setting '{wrong}': {nearest(wrong, ['board='])}")
     if len(arguments.names) != 1:
         raise UserError("name the one folder that the site goes to, such as site/; --help explains")
     target = absolute(arguments.names[0])

@@ -28,7 +28,11 @@ segment is packed too, and the older one is withdrawn.
 example: python -m leaderboards.pack"""
 
 
-@command_line(HELP, partial(read, settings=("withdraw", "to", "records"), takes_names=True))
+SETTINGS = ("withdraw", "to", "records")
+ELSEWHERE = {"store": "records=FOLDER names the folder of records"}
+
+
+@command_line(HELP, partial(read, settings=SETTINGS, takes_names=True, elsewhere=ELSEWHERE))
 def main(arguments: Arguments) -> int:
     """Pack, withdraw or take out."""
     records = arguments.place("records", FOLDER / "records")

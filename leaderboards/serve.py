@@ -32,7 +32,11 @@ usage: python -m leaderboards.serve [key=value ...]
 Ctrl-C ends it. Nobody else is asked anything."""
 
 
-@command_line(HELP, partial(read, settings=("board", "port", "address", "hosts")))
+SETTINGS = ("board", "port", "address", "hosts")
+ELSEWHERE = {"store": "board=STORE/board.parquet is the board of a store"}
+
+
+@command_line(HELP, partial(read, settings=SETTINGS, elsewhere=ELSEWHERE))
 def main(arguments: Arguments) -> int:
     """Run Streamlit in this process, so that a signal to it ends the app."""
     board = arguments.place("board", default_board())

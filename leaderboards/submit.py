@@ -36,7 +36,10 @@ example: python -m leaderboards.submit runs/records/*.json to=leaderboards/submi
 SETTINGS = (*STATED, "to", "source", "weights", "tuning_trials", "store")
 
 
-@command_line(HELP, partial(read, settings=SETTINGS, takes_names=True))
+ELSEWHERE = {"records": "name each record by its run id, with store=FOLDER, or by its file"}
+
+
+@command_line(HELP, partial(read, settings=SETTINGS, takes_names=True, elsewhere=ELSEWHERE))
 def main(arguments: Arguments) -> int:
     """Check the records, then write the folder, its statement last."""
     if not arguments.names:

@@ -54,7 +54,8 @@ def _read(words: Sequence[str]) -> tuple[Arguments, dict[str, str]]:
     """The settings, and where the data of tasks lie."""
     data_words = [word for word in words if word.startswith("tasks.")]
     others = [word for word in words if word not in data_words]
-    return read(others, SETTINGS, takes_names=True), _places(data_words)
+    elsewhere = {"records": "name the folder, a run id or a file without a key"}
+    return read(others, SETTINGS, takes_names=True, elsewhere=elsewhere), _places(data_words)
 
 
 def _places(data_words: Sequence[str]) -> dict[str, str]:
