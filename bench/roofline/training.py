@@ -15,11 +15,10 @@ from bench.config.settings import Configuration
 from bench.roofline.seconds import STACKED_UPDATE_LAUNCHES
 from bench.roofline.work import Operation, Work, count_here, count_meta
 from bench.training.building import build_model, build_task, resolve_device
-from bench.training.losses import training_loss_of
 from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import count_numbers, on_meta
-from bench.training.training import total_steps
+from bench.training.training import total_steps, training_loss_of
 from core.errors import UserError, first_line
 from tasks.interface import Batch, Task
 

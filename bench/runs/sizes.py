@@ -15,10 +15,9 @@ from bench.records.schema import Cost
 from bench.runs.examined import examine_fresh
 from bench.training.building import build_to_train
 from bench.training.flops import count_training_flops, typical_batch
-from bench.training.losses import training_loss_of
 from bench.training.numerics import kept_settings
 from bench.training.storage import count_parameters, examine_storage
-from bench.training.training import total_steps
+from bench.training.training import total_steps, training_loss_of
 from tasks.interface import Batch, Task
 
 RATES = ("lr", "weight_decay")  # of an optimiser, which no fresh model and no batch depends on

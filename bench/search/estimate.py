@@ -27,10 +27,9 @@ from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, SweepPlan
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
-from bench.training.losses import training_loss_of
 from bench.training.optimisation import plain_steps
 from bench.training.storage import count_parameters
-from bench.training.training import total_steps
+from bench.training.training import total_steps, training_loss_of
 from core.amounts import amount
 from core.errors import UserError, place_of
 from core.progress import Report, duration, progress

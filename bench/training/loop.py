@@ -29,13 +29,18 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from bench.config.settings import TrainingSettings
 from bench.training.compiled import compiled, compiler_in_sentences, refuse_many_shapes
-from bench.training.losses import training_loss_of
 from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.seeding import seed_generators
 from bench.training.trainer import LightningEnvironment, LightningModule, SIGTERMException, Trainer
-from bench.training.training import Stopped, TrainingDiverged, TrainingReport, total_steps
+from bench.training.training import (
+    Stopped,
+    TrainingDiverged,
+    TrainingReport,
+    total_steps,
+    training_loss_of,
+)
 from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
 from core.files import read_sealed, write_sealed

@@ -14,8 +14,8 @@ from torch import nn
 from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.training.building import build_model, build_task
-from bench.training.losses import training_loss_of
 from bench.training.optimisation import plain_steps
+from bench.training.training import training_loss_of
 from core.statistics import SHARE, Items, mean_interval
 from tasks.interface import Task
 from tests.public_packages.contender import HEADS, LAYERS, WIDTH

@@ -13,7 +13,7 @@ from bench.examination.examination import examine
 from bench.training.compiled import with_padded_batches
 from bench.training.flops import count_training_flops
 from bench.training.loop import fit
-from bench.training.losses import training_loss_of
+from bench.training.training import training_loss_of
 from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Task
