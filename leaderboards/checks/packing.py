@@ -46,8 +46,8 @@ def pack(records: Path, report: Report = silent) -> None:
     if packed_before:
         files = amount(packed_before, "file")
         print(f"{files} {below} deleted, of records that lay in a segment already")
-    if not moved and not packed_before:
-        print(f"nothing to move: no file {below} is of a record that counts")
+    if not paths:
+        print(f"nothing to move: no record {below} is a file of its own")
 
 
 class _PackedFolder(NamedTuple):
@@ -130,7 +130,7 @@ def withdraw(run_ids: Sequence[str], records: Path) -> None:
         if packed is not None:
             _withdraw(path.parent, {packed.content_sha256: run_id})
             done.append(
-                f"{shown(path.with_name(WITHDRAWN))} names it, and without that line it counts"
+                f"a line of {shown(path.with_name(WITHDRAWN))}; without it, it counts again"
             )
         print(f"withdrawn: {run_id} ({'; '.join(done)})")
 
