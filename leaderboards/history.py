@@ -55,8 +55,7 @@ OWN_COMMANDS = (
 )
 
 
-@command_line(HELP, partial(read, settings=("folder", "recompute"), takes_names=True))
-def main(arguments: Arguments) -> int:
+def look_at_commits(arguments: Arguments) -> int:
     """Exit code 0 where every commit changed code alone, 4 where one did not."""
     recompute = arguments.one("recompute", "last")
     if len(arguments.names) != 1 or ".." not in arguments.names[0]:
@@ -259,6 +258,10 @@ def _git(*arguments: str) -> bytes:
             f"git refuses: {text} ({shown(ROOT)}); a shallow clone gets the rest of the history by "
             "git fetch --unshallow"
         ) from None
+
+
+READ = partial(read, settings=("folder", "recompute"), takes_names=True)
+main = command_line(HELP, READ, look_at_commits)
 
 
 if __name__ == "__main__":
