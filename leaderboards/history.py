@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
 from bench.records.code import forget_code
 from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
 from bench.records.provenance import SECONDS_FOR_GIT
@@ -212,8 +214,6 @@ def _verdicts(commit: str, path: str) -> dict[str, str]:
 
 
 def _rows(commit: str, path: str) -> list[dict[str, Any]]:
-    import pyarrow.parquet as parquet  # takes longer than the help of this command
-
     content = _blob(commit, path)
     if content is None:
         return []
