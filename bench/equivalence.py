@@ -8,6 +8,7 @@ from typing import Any
 from bench.config.command_line import Settings, read_with_lists
 from bench.config.files import models_of
 from bench.config.groups import choices
+from bench.records.equality.renames import Renames
 from bench.runs.requests import ProofRequest
 from core.errors import UserError, command, nearest
 from core.places import absolute
@@ -76,7 +77,7 @@ def request_of(settings_and_renamed: tuple[Settings, list[str]]) -> ProofRequest
     return ProofRequest(
         commit=None if settings.get("records") else str(settings.get("commit", "HEAD")),
         by_definitions=bool(settings.get("moved")),
-        renamed=renamed,
+        renames=Renames.read(renamed),
         store=absolute(str(settings.get("store", "runs"))),
         task=settings.get("tasks"),
         models=models,

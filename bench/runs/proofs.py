@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.config.files import group_file
-from bench.records.equality.renames import Renames
 from bench.records.store import Store
 from bench.runs.moving import prove_moves
 from bench.runs.proving import Outcome, prove
@@ -48,7 +47,7 @@ def _by_definitions(request: ProofRequest) -> bool:
     """Compare the definitions behind all records with those of an older commit, print what came of
     it and write what is proven; whether nothing was refused."""
     commit = str(request.commit)
-    outcomes = prove_moves(commit, Store(request.store), Renames.read(request.renamed))
+    outcomes = prove_moves(commit, Store(request.store), request.renames)
     sides = f"{commit[:8]} and this checkout"
     by_task: dict[str, dict[str, Outcome]] = {}
     for (task, model), outcome in outcomes.items():

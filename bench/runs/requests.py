@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.records.equality.renames import Renames
 from core.errors import UserError
 
 
@@ -74,7 +75,7 @@ class ProofRequest:
     Attributes:
         commit: the older one; None is, for each committed record of an earlier form, its own.
         by_definitions: whether definitions are compared, and not runs.
-        renamed: FILE:NAME=NEW or FILE=NEW_FILE, of the older commit.
+        renames: names of the older commit that are others now.
         store: where the runs lie whose code is looked at, by definitions.
         task, models, preset: what is run; None is every one of the committed records.
         extra: settings for every run of a task that has them.
@@ -82,7 +83,7 @@ class ProofRequest:
 
     commit: str | None
     by_definitions: bool
-    renamed: Sequence[str]
+    renames: Renames
     store: Path
     task: str | None
     models: Sequence[str] | None
