@@ -24,7 +24,7 @@ from bench.config.source_files import (
 )
 from core.errors import UserError, place_of
 from core.files import ROOT, working_directory
-from core.seeding import derive_seed, kept_python_generators, seed_python_generators
+from core.seeding import derive_seed
 
 OURS = ("models", "tasks")  # packages
 SPECIFICATION = "specification"  # the first argument, as it should be called
@@ -243,8 +243,9 @@ def _as_in_a_new_process(top: str | None = None) -> Iterator[None]:
         return
     # By its name, as a model is: who reads configurations needs no PyTorch otherwise.
     numerics = importlib.import_module("bench.training.numerics")
-    with kept_python_generators(), numerics.kept_settings():
-        seed_python_generators(derive_seed(0, "import"))
+    seeding = importlib.import_module("bench.training.seeding")
+    with seeding.kept_python_generators(), numerics.kept_settings():
+        seeding.seed_python_generators(derive_seed(0, "import"))
         yield
 
 

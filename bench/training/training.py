@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import nn
 
 from bench.config.settings import TrainingSettings
 from core.errors import UserError
@@ -41,6 +44,17 @@ class TrainingReport:
         # A tenth of the points, each of which is a mean over some steps already.
         tail = max(1, len(self.losses) // 10)
         return sum(self.losses[-tail:]) / tail
+
+
+@dataclass(frozen=True)
+class Member:
+    """One training of a stack: the arguments of :func:`bench.training.loop.fit`."""
+
+    model: nn.Module
+    task: Task
+    settings: TrainingSettings
+    seed: int
+    checkpoint: Path
 
 
 def total_steps(task: Task, settings: TrainingSettings) -> int:
