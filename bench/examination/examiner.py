@@ -12,7 +12,7 @@ from bench.examination.answers import refuse_no_numbers, refuse_other_shape, wit
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
-from bench.examination.reader import ModelReader, SavedTensors, offers_hidden, refuse_own_seeds
+from bench.examination.reader import ModelReader, offers_hidden, refuse_own_seeds
 from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import (
     FEWEST_ROWS,
@@ -23,6 +23,7 @@ from bench.examination.sequences import (
 )
 from bench.examination.untouched import UntouchedCopy
 from bench.records.schema import Passed
+from bench.training.saved_tensors import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
@@ -100,6 +101,7 @@ class Examiner(Comparisons):
             self._moved(sequences)
         if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
             self._pass("inputs unchanged")
+        self.result.changes = self.reader.changed
         self.result.passed.sort(key=get_args(Passed).index)
         return self.result
 

@@ -30,6 +30,7 @@ from bench.runs.serving import LOCATIONS
 from bench.training.building import build_task, build_to_train, prepare_data, resolve_device
 from bench.training.numerics import set_numerics
 from bench.training.storage import load_weights, read_weights
+from core.amounts import amount
 from core.errors import UserError, nearest
 from core.files import open_regular
 from core.progress import Report, silent
@@ -85,8 +86,9 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
             f"{run} is a committed record, whose weights are not here: python -m "
             f"leaderboards.verify {run} makes the run again and compares"
         )
+    names = f"ids are the names of its {amount(len(ids), 'file')}" if ids else "it holds no record"
     raise UserError(
-        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(ids)} files"
+        f"no run in {folder} has '{run}' in its id: {names}"
         f"{hint}; a run that is missing is made by bench.train"
     )
 
