@@ -32,6 +32,9 @@ MARGIN = 16.0
 # So many times smaller than a number that all channels have in common may their differences be:
 # what this leaves to be rounding is near the last digit of that number, in which nothing hides.
 COMMON = 1024.0
+# So far below the largest logit of its position a class has the probability 0 in float32, and 1e-55
+# in any other type.
+WITHOUT_WEIGHT = 128.0
 
 # A model -> two outputs that should be equal, and the size of what each number is a sum of, all
 # three of one shape (batch, time, channels).
@@ -70,28 +73,45 @@ def sizes_of(outputs: Tensor) -> Tensor:
     """The size of what each output (batch, time, channels) is a sum of: the smaller one of the
     largest number in its channel and the largest at its position.
 
-    One channel or one position of very large numbers, as a class that is never meant has, leaves
-    the others as exact as they were. What happens to be small is not more exact for that, so no
-    channel and no position counts as smaller than the median one. What all channels of a position
-    have in common is left out, since no probability depends on it: a large number that is added to
-    all logits makes each less exact, which float64 shows, and must not hide what else they differ
-    in.
+    One channel or one position of very large numbers leaves the others as exact as they were. What
+    happens to be small is not more exact for that, so no channel and no position counts as smaller
+    than the median one. What all channels of a position have in common is left out, since no
+    probability depends on it: a large number that is added to all logits makes each less exact,
+    which float64 shows, and must not hide what else they differ in. And classes without weight,
+    as a mask makes of those that are never meant, however many, tell nothing of the size of the
+    others.
     """
-    finite = outputs.nan_to_num(0.0, posinf=0.0, neginf=0.0)
-    sizes = _sizes(finite.abs())
+    known = outputs.isfinite()
+    finite = outputs.masked_fill(~known, 0.0)
     if finite.shape[2] == 1:
+        return _sizes(finite.abs(), known)
+    largest = outputs.masked_fill(~known, -torch.inf).amax(2, keepdim=True)
+    weighs = known & (outputs >= largest - WITHOUT_WEIGHT)
+    sizes = _sizes_apart(finite, weighs)
+    if bool(weighs.all()):
         return sizes
-    # The median, which a class that is never meant does not move; of two channels it is one.
-    apart = _sizes((finite - finite.median(2, keepdim=True).values).abs())
-    return torch.maximum(apart, sizes / COMMON)
+    # Where the numbers spread so far, a difference below the last digits of 1 is none.
+    return torch.where(weighs, sizes.clamp(min=1.0), _sizes_apart(finite, known))
 
 
-def _sizes(absolute: Tensor) -> Tensor:
-    by_channel = absolute.amax((0, 1))
-    by_position = absolute.amax(2)
-    by_channel = by_channel.clamp(min=float(by_channel.median()))
-    by_position = by_position.clamp(min=float(by_position.median()))
+def _sizes_apart(finite: Tensor, counted: Tensor) -> Tensor:
+    """Sizes by some channels of each position, without what these have in common."""
+    # The median, which one large number does not move; of two channels it is one.
+    middle = finite.masked_fill(~counted, torch.nan).nanmedian(2, keepdim=True).values
+    apart = (finite - middle.nan_to_num(0.0)).abs()
+    return torch.maximum(_sizes(apart, counted), _sizes(finite.abs(), counted) / COMMON)
+
+
+def _sizes(absolute: Tensor, counted: Tensor) -> Tensor:
+    absolute = absolute.masked_fill(~counted, 0.0)
+    by_channel = _not_below_the_median(absolute.amax((0, 1)), counted.any(0).any(0))
+    by_position = _not_below_the_median(absolute.amax(2), counted.any(2))
     return torch.minimum(by_channel, by_position.unsqueeze(2))
+
+
+def _not_below_the_median(sizes: Tensor, counted: Tensor) -> Tensor:
+    """Sizes of which none is smaller than the median of those that count."""
+    return sizes.clamp(min=float(sizes[counted].median())) if bool(counted.any()) else sizes
 
 
 def largest_difference(

@@ -132,6 +132,12 @@ class Restart(FrozenModel):
     kept: bool
 
 
+def initial_seed(restarts: Iterable[Restart], seed: int) -> int:
+    """The seed of the initial weights from which a run has those that it keeps: that of the start
+    that was kept, or the run's own."""
+    return next((restart.seed for restart in restarts if restart.kept), seed)
+
+
 class Trial(FrozenModel):
     """One setting that a study tried.
 

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Examined
+from bench.examination.fresh_process import start_server
 from bench.examination.repeatability import examine_model
 from bench.examination.task_data import fault_of_evaluation
 from bench.records.code import is_own
 from bench.records.identity import Identity
-from bench.records.schema import Cost, Curve, Restart
+from bench.records.schema import Cost, Curve, Restart, initial_seed
 from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
@@ -155,8 +156,9 @@ class TrainingRun(Run):
         self.model = self._model_with_weights(self.trained)
         trained_by = self.training.task if self.training else self.task
         positions = self.trained.report.padded_positions
+        seed = initial_seed(self.trained.restarts, self.configuration.seed)
         self.examined = ExaminedWeights(
-            self.model, self.task, trained_by, self.configuration, positions
+            self.model, self.task, trained_by, self.configuration, positions, seed
         )
 
     def measure(self, split: Split) -> Evaluation:
@@ -199,6 +201,8 @@ class TrainingRun(Run):
         from bench.training.loop import fit
 
         settings, seed = self.configuration.training, self.configuration.seed
+        if not is_own(self.configuration.models["_target_"]):
+            start_server()  # it imports what it needs beside what follows
         cost = self.cost = self._count_cost()
         self._examine()
         self._rehearse()
@@ -348,10 +352,9 @@ class TrainingRun(Run):
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
-        seeds = (restart.seed for restart in trained.restarts if restart.kept)
         # What a model draws and no file holds, such as a buffer that is not persistent, is that
         # of the start whose weights were kept.
-        seed = next(seeds, self.configuration.seed)
+        seed = initial_seed(trained.restarts, self.configuration.seed)
         model = build_model(self.configuration, self.task, seed)
         load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()

@@ -24,7 +24,7 @@ from bench.records.code import code_hash
 from bench.records.equivalence import todays_name
 from bench.records.record_files import is_record, records_below
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
-from bench.records.schema import RunRecord, read_record
+from bench.records.schema import RunRecord, initial_seed, read_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import LOCATIONS
 from bench.training.building import build_task, build_to_train, prepare_data, resolve_device
@@ -131,8 +131,8 @@ def load_run(
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
-    seeds = (restart.seed for restart in record.restarts if restart.kept)
-    model = build_to_train(configuration, task, next(seeds, record.seed), copies=1)
+    seed = initial_seed(record.restarts, record.seed)
+    model = build_to_train(configuration, task, seed, copies=1)
     target = str(record.config["models"].get("_target_"))
     same_code = code_hash(target) == record.provenance.model_code
     edited = not same_code and todays_name(record.config, record.provenance) is None
