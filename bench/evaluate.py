@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.config.command_line import Settings, read
 from bench.config.source_files import trusted_names
-from bench.runs.requests import EvaluationRequest, refuse_unused, store_of
+from bench.runs.requests import EvaluationRequest, refuse_unused, store_of, take_task_settings
 from core.errors import command
 from core.places import absolute
 from core.words import command_line
@@ -35,8 +35,7 @@ def request_of(settings: Settings) -> EvaluationRequest:
     """
     names = ("run", "store", "device", "tasks", "trust", "output")
     run, store, device, task, trust, output = (settings.pop(name, None) for name in names)
-    keys = [key for key in settings if key.startswith("tasks.")]
-    of_task = {key.removeprefix("tasks."): settings.pop(key) for key in keys}
+    of_task = take_task_settings(settings)
     refuse_unused(settings, run, "bench.evaluate run=ID [store=FOLDER] [device=cpu]")
     return EvaluationRequest(
         run=str(run),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.config.command_line import Settings, read
 from bench.config.source_files import trusted_names
-from bench.runs.requests import ExaminationRequest, refuse_unused, store_of
+from bench.runs.requests import ExaminationRequest, refuse_unused, store_of, take_task_settings
 from core.errors import UserError, command
 from core.words import command_line
 
@@ -34,8 +34,7 @@ def request_of(settings: Settings) -> ExaminationRequest:
     Raises:
         UserError: an unknown setting, no run, or a value that cannot be used.
     """
-    keys = [key for key in settings if key.startswith("tasks.")]
-    places = {key.removeprefix("tasks."): settings.pop(key) for key in keys}
+    places = take_task_settings(settings)
     run, store, device, trust = (settings.pop(k, None) for k in ("run", "store", "device", "trust"))
     write = settings.pop("write", True)
     refuse_unused(settings, run, "bench.examine run=ID [store=FOLDER] [device=cpu]")

@@ -192,7 +192,9 @@ def changed_numbers(
     no row of the metric has one of their records; each in words."""
     old = {_row_key(row): row for row in before}
     new = {_row_key(row): row for row in after}
-    used = {(row["metric"], run) for row in new.values() for run in row["run_ids"]}
+    used: set[tuple[str, str]] = set()
+    for row in new.values():
+        used.update((row["metric"], run) for run in row["run_ids"])
     for key, row in old.items():
         place = ", ".join(str(row[name]) for name in ("task", "preset", "label", "metric"))
         if key in new:

@@ -184,11 +184,10 @@ def load_class(target: str) -> type:
     if loaded is None:
         # Only of its own package: what it imported from elsewhere is no model of the user's.
         package = module.__name__.partition(".")[0]
-        defined = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isclass(value) and value.__module__.partition(".")[0] == package
-        ]
+        defined = []
+        for key, value in vars(module).items():
+            if inspect.isclass(value) and value.__module__.partition(".")[0] == package:
+                defined.append(key)
         close = get_close_matches(name, defined, n=1, cutoff=0)  # the nearest, however far
         hint = f"the nearest is '{close[0]}'" if close else "it defines none"
         where = source_name(target) if names_file(target) else f"module '{module.__name__}'"

@@ -61,11 +61,10 @@ def log(record: RunRecord, path: Path, store: Store, client: Any) -> None:
     run = _run(record, store, client)
     if run is None:
         return
-    parameters = [
-        Param(f"{section}.{key}", str(value)[:6000])
-        for section, values in record.config.items()
-        for key, value in values.items()
-    ]
+    parameters = []
+    for section, settings in record.config.items():
+        for key, value in settings.items():
+            parameters.append(Param(f"{section}.{key}", str(value)[:6000]))
     tags = {
         "cause": record.cause or "",
         "identity": record.identity,
@@ -73,11 +72,10 @@ def log(record: RunRecord, path: Path, store: Store, client: Any) -> None:
         "commit": record.provenance.commit or "",
         "dirty": str(record.provenance.dirty),
     }
-    metrics = [
-        Metric(f"{split}/{name.replace(',', '_')}", value, 0, 0)
-        for split, values in record.metrics.items()
-        for name, value in values.items()
-    ]
+    metrics = []
+    for split, numbers in record.metrics.items():
+        for name, number in numbers.items():
+            metrics.append(Metric(f"{split}/{name.replace(',', '_')}", number, 0, 0))
     for name in ("training_loss", "validation_loss"):
         if curve := record.curves.get(name):
             points = zip(curve.x, curve.y, strict=True)

@@ -103,6 +103,12 @@ def refuse_unused(settings: Mapping[str, Any], run: object, usage: str) -> None:
         raise UserError(f"{wrong}: usage is {usage}")
 
 
+def take_task_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Take those of the task, ``tasks.KEY``, out of a command's settings; by KEY."""
+    keys = [key for key in settings if key.startswith("tasks.")]
+    return {key.removeprefix("tasks."): settings.pop(key) for key in keys}
+
+
 def store_of(value: object) -> str:
     """The folder of the runs that ``store=`` names; None is the one of the working directory.
 

@@ -241,11 +241,11 @@ def _ask_for_places(record: RunRecord, root: Path, data_places: Mapping[str, Any
         ) from None
     missing = [key for key, place in data_places.items() if place is None and noted.get(key)]
     if missing:
-        unanswered = {key: str(noted[key]) for key in missing}
-        words = (
-            f"tasks.{k}={v if v[0] == '/' and v.isprintable() else '…'}"
-            for k, v in unanswered.items()
-        )
+        words = []
+        for key in missing:
+            place = str(noted[key])
+            can_be_shown = place[0] == "/" and place.isprintable()
+            words.append(f"tasks.{key}={place if can_be_shown else '…'}")
         raise UserError(
             f"where the data of {record.run_id} lie is for you to say, because a store may be a "
             f"stranger's: give {shlex.join(words)}, as its store noted, or where they lie now"

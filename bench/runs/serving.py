@@ -120,7 +120,9 @@ def find(identity: Identity, role: Role) -> RunRecord | None:
     c = identity.configuration
     store, run_ids = Store(c.store), identity.run_ids(c.seed)
     folders = dict.fromkeys([store.record_folder(role), *([store.records] * (role == "trial"))])
-    places = [folder / f"{run_id}.json" for folder in folders for run_id in run_ids]
+    places = []
+    for folder in folders:
+        places += [folder / f"{run_id}.json" for run_id in run_ids]
     if c.committed:
         places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
     for path in places:

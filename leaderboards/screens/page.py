@@ -142,7 +142,7 @@ def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
         **{name: st.column_config.LinkColumn(name, display_text="open") for name in LINKS},
         "level": st.column_config.TextColumn("level", help=f"{explained()}."),
     }
-    named = {key for line in lines for key in line}
+    named = set().union(*lines)
     return {name: own for name, own in config.items() if name in named}
 
 
