@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -80,18 +81,19 @@ def refuse_shared_sequences(
 
 @contextmanager
 def watched_sequences(model: nn.Module) -> Iterator[Sequences]:
-    """The sequences that a model is given in this block; those of one call given twice, as by a
-    ``forward`` that calls ``hidden``, once."""
-    sequences, last = Sequences(), list[bytes]()
+    """The sequences that a model is given in this block, by ``forward`` or by ``hidden``; one that
+    calls the other is asked once."""
+    sequences, calls = Sequences(), list[Tensor | None]()
 
-    def look(inputs: Tensor | None) -> None:
-        nonlocal last
-        rows = [] if inputs is None else list(_rows(inputs.cpu()))
-        if rows != last:
-            sequences.update(rows)
-        last = rows
+    def before(inputs: Tensor | None) -> None:
+        if not calls and inputs is not None:
+            sequences.update(_rows(inputs.cpu()))
+        calls.append(inputs)
 
-    with watched_calls(model, look, lambda outputs, by_hidden: None):
+    def after(outputs: Any, by_hidden: bool) -> None:
+        calls.pop()
+
+    with watched_calls(model, before, after):
         yield sequences
 
 
