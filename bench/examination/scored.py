@@ -111,6 +111,7 @@ class ScoredBatch:
         self.sample: _Answered | None = None
         self.calls = 0
         self.examined_rows = 0
+        self.asked_elsewhere = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -181,3 +182,4 @@ class ScoredBatch:
             outputs = now
         compared = ComparedElsewhere(recipe, self.model, reader, trained=True)
         compared.compare(sequences, outputs)
+        self.asked_elsewhere = True

@@ -106,6 +106,8 @@ def test_honest_guests_have_their_records(kind: str, tmp_path: Path) -> None:
     record = run(kind, tmp_path)
     assert (record.outcome, record.cause) == ("ok", None)
     assert record.headline.value is not None
+    assert record.examination is not None
+    assert "in new processes" in record.examination.trained
 
 
 def test_a_run_that_was_saved_is_asked_elsewhere_again(tmp_path: Path) -> None:
@@ -120,7 +122,8 @@ def test_a_model_of_this_project_starts_no_process(
     monkeypatch.setattr(fresh_process, "_servers", [])
     settings = {**SETTINGS, "models.width": 8}
     record = bench.run("bigram", "lstm", store=tmp_path, settings=settings, quiet=True)
-    assert record.outcome == "ok"
+    assert record.examination is not None
+    assert "in new processes" not in record.examination.trained
     assert fresh_process._servers == []
 
 
