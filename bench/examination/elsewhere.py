@@ -83,8 +83,8 @@ class ComparedElsewhere:
             UnfitModel: this process shows it, too; says what.
         """
         here = self.reader.read(self.model, sequences.inputs, training)
-        changed_here = self.reader.read(self.model, sequences.changed, training)
-        self.comparisons.compare_changed(sequences, here, changed_here, training)
+        changed = self.reader.read(self.model, sequences.changed, training)
+        self.comparisons.compare_changed(sequences, here, changed, training)
         mode = " in training mode" if training else ""
         state = self.comparisons.state
         first, second = (self._answer(self.model, sequences.inputs, training) for _ in range(2))

@@ -8,7 +8,7 @@ modules are imported anew.
 
 A server that has imported PyTorch and this project forks these processes, in a tenth of a second
 each. It has no threads and no GPU. As a program this module is that server: each line of its
-standard input is a folder with a request.
+standard input is a request, whose folder says what is asked.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class _Server:
     """The process that forks others, as the process that started it sees it."""
 
     def __init__(self) -> None:
-        self.surroundings = _surroundings()
+        self.started_by = os.getpid()
         is_zero = os.environ.get("PYTHONHASHSEED") == "0"
         self.process = subprocess.Popen(
             module_command("bench.examination.fresh_process", []),
@@ -204,10 +204,6 @@ class _Server:
         self.lock = threading.Lock()
         # A worker of a pool ends without what atexit has.
         Finalize(self, _end, (self.process,), exitpriority=0)
-
-    def is_of_now(self) -> bool:
-        """Whether it runs, and was started by this process with today's environment."""
-        return self.process.poll() is None and self.surroundings == _surroundings()
 
     @contextmanager
     def answering(self, folder: Path) -> Iterator[Callable[[], int | None]]:
@@ -227,21 +223,17 @@ class _Server:
 
         with self.lock:
             try:
+                # By the pipe, since the environment may hold keys, which no file should.
+                request = {"folder": str(folder), "environment": dict(os.environ)}
+                with suppress(OSError):  # this process may stand in a folder that is gone
+                    request["stands in"] = str(Path.cwd())
                 with suppress(BrokenPipeError):
-                    pipe.write(f"{folder}\n".encode())
+                    pipe.write(json.dumps(request).encode() + b"\n")
                     pipe.flush()
                 yield exit_code
             finally:
                 if not ended:  # what it is still at would be taken for the next answer
                     _end(self.process)
-
-
-def _surroundings() -> tuple[int, str, dict[str, str]]:
-    """This process, where it stands and its environment."""
-    folder = ""
-    with suppress(OSError):  # it may be gone
-        folder = str(Path.cwd())
-    return os.getpid(), folder, dict(os.environ)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -258,10 +250,9 @@ def start_server() -> None:
 
 
 def _server() -> _Server:
-    if not _servers or not _servers[0].is_of_now():
-        if _servers and _servers[0].surroundings[0] == os.getpid():
-            _end(_servers[0].process)
-        _servers[:] = [_Server()]
+    # A process that was forked has the list of its parent, and needs a server of its own.
+    servers = [s for s in _servers if s.started_by == os.getpid() and s.process.poll() is None]
+    _servers[:] = servers or [_Server()]
     return _servers[0]
 
 
@@ -269,21 +260,25 @@ def _server() -> _Server:
 
 
 def serve() -> None:
-    """Fork a process for each folder on standard input, one after another, and write its exit code
+    """Fork a process for each request on standard input, one after another, and write its exit code
     on standard output."""
     for line in sys.stdin.buffer:
         child = os.fork()
         if child == 0:
-            _answer_and_end(Path(os.fsdecode(line.rstrip(b"\n"))))
+            _answer_and_end(json.loads(line))
         _, status = os.waitpid(child, 0)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)  # whatever it has started
         os.write(1, f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
 
-def _answer_and_end(folder: Path) -> NoReturn:
-    exit_code = 1
+def _answer_and_end(request: dict[str, Any]) -> NoReturn:
+    exit_code, folder = 1, Path(request["folder"])
     try:
+        os.environ.clear()  # the server may be older than a change of it
+        os.environ.update(request["environment"])
+        if "stands in" in request:
+            os.chdir(request["stands in"])
         os.setpgid(0, 0)
         end_with_parent(os.getppid())
         nowhere = os.open(os.devnull, os.O_RDWR)

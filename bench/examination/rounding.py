@@ -81,37 +81,49 @@ def sizes_of(outputs: Tensor) -> Tensor:
     as a mask makes of those that are never meant, however many, tell nothing of the size of the
     others.
     """
+    if outputs.shape[2] == 1:
+        known = outputs.isfinite()
+        return _sizes(outputs.masked_fill(~known, 0.0), known)
+    largest = outputs.amax(2, keepdim=True)
+    if bool((largest - outputs.amin(2, keepdim=True) <= WITHOUT_WEIGHT).all()):
+        return _sizes_apart(outputs, None)
     known = outputs.isfinite()
     finite = outputs.masked_fill(~known, 0.0)
-    if finite.shape[2] == 1:
-        return _sizes(finite.abs(), known)
     largest = outputs.masked_fill(~known, -torch.inf).amax(2, keepdim=True)
     weighs = known & (outputs >= largest - WITHOUT_WEIGHT)
-    sizes = _sizes_apart(finite, weighs)
-    if bool(weighs.all()):
-        return sizes
     # Where the numbers spread so far, a difference below the last digits of 1 is none.
-    return torch.where(weighs, sizes.clamp(min=1.0), _sizes_apart(finite, known))
+    sizes = _sizes_apart(finite, weighs).clamp(min=1.0)
+    return torch.where(weighs, sizes, _sizes_apart(finite, known))
 
 
-def _sizes_apart(finite: Tensor, counted: Tensor) -> Tensor:
-    """Sizes by some channels of each position, without what these have in common."""
+def _sizes_apart(finite: Tensor, counted: Tensor | None) -> Tensor:
+    """Sizes by those channels of each position that count, None is all, without what these have in
+    common."""
     # The median, which one large number does not move; of two channels it is one.
-    middle = finite.masked_fill(~counted, torch.nan).nanmedian(2, keepdim=True).values
-    apart = (finite - middle.nan_to_num(0.0)).abs()
-    return torch.maximum(_sizes(apart, counted), _sizes(finite.abs(), counted) / COMMON)
+    if counted is None:
+        middle = finite.median(2, keepdim=True).values
+    else:
+        middle = finite.masked_fill(~counted, torch.nan).nanmedian(2, keepdim=True).values
+    apart = finite - middle.nan_to_num(0.0)
+    return torch.maximum(_sizes(apart, counted), _sizes(finite, counted) / COMMON)
 
 
-def _sizes(absolute: Tensor, counted: Tensor) -> Tensor:
-    absolute = absolute.masked_fill(~counted, 0.0)
-    by_channel = _not_below_the_median(absolute.amax((0, 1)), counted.any(0).any(0))
-    by_position = _not_below_the_median(absolute.amax(2), counted.any(2))
+def _sizes(numbers: Tensor, counted: Tensor | None) -> Tensor:
+    absolute = numbers.abs()
+    if counted is None:
+        by_channel = absolute.amax((0, 1))
+        by_position = absolute.amax(2)
+        in_channel, in_position = by_channel, by_position
+    else:
+        absolute = absolute.masked_fill(~counted, 0.0)
+        by_channel = absolute.amax((0, 1))
+        by_position = absolute.amax(2)
+        in_channel = by_channel[counted.any(0).any(0)]
+        in_position = by_position[counted.any(2)]
+    if in_channel.numel():
+        by_channel = by_channel.clamp(min=float(in_channel.median()))
+        by_position = by_position.clamp(min=float(in_position.median()))
     return torch.minimum(by_channel, by_position.unsqueeze(2))
-
-
-def _not_below_the_median(sizes: Tensor, counted: Tensor) -> Tensor:
-    """Sizes of which none is smaller than the median of those that count."""
-    return sizes.clamp(min=float(sizes[counted].median())) if bool(counted.any()) else sizes
 
 
 def largest_difference(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +30,54 @@ class _Answered:
     inputs: Tensor
     outputs: Tensor
     by_hidden: bool
+
+
+@contextmanager
+def watched_calls(
+    model: nn.Module,
+    before: Callable[[Tensor | None], None],
+    after: Callable[[Any, bool], None],
+) -> Iterator[None]:
+    """In this block every call of ``forward`` and of ``hidden`` is looked at.
+
+    Args:
+        before: is given its inputs, (batch, time) or (batch, time, channels) of two positions at
+            least, or None where they are something else.
+        after: is given what it gave, and whether that are hidden vectors.
+    """
+    hooks = [
+        model.register_forward_pre_hook(lambda module, arguments: before(_sequences(arguments))),
+        model.register_forward_hook(lambda module, arguments, outputs: after(outputs, False)),
+    ]
+    earlier, by_hidden = vars(model).get(HIDDEN), offers_hidden(model)
+    if by_hidden:
+        method: Any = model.hidden
+
+        def watched(*arguments: Any, **named: Any) -> Any:
+            before(_sequences(arguments))
+            outputs = method(*arguments, **named)
+            after(outputs, True)
+            return outputs
+
+        object.__setattr__(model, HIDDEN, watched)  # no part of the model
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        if by_hidden and earlier is None:
+            object.__delattr__(model, HIDDEN)
+        elif by_hidden:
+            object.__setattr__(model, HIDDEN, earlier)
+
+
+def _sequences(arguments: tuple[Any, ...]) -> Tensor | None:
+    inputs = arguments[0] if arguments else None
+    if not isinstance(inputs, Tensor) or inputs.dim() < 2 or inputs.shape[1] < 2:
+        return None
+    if torch._C._functorch.is_functorch_wrapped_tensor(inputs):  # has no values of its own
+        return None
+    return inputs
 
 
 class ScoredBatch:
@@ -63,47 +111,19 @@ class ScoredBatch:
         self.sample: _Answered | None = None
         self.calls = 0
         self.examined_rows = 0
+        self.asked_elsewhere = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """In this block, an evaluation, ``forward`` and ``hidden`` are looked at."""
         self.calls, self.sample, self.asked = 0, None, []
-        hooks = [
-            self.model.register_forward_pre_hook(lambda module, arguments: self._look(arguments)),
-            self.model.register_forward_hook(
-                lambda module, arguments, outputs: self._draw(outputs, by_hidden=False)
-            ),
-        ]
-        earlier = vars(self.model).get(HIDDEN)
-        by_hidden = offers_hidden(self.model)
-        if by_hidden:
-            method: Any = self.model.hidden
-
-            def watched(*arguments: Any, **named: Any) -> Any:
-                self._look(arguments)
-                outputs = method(*arguments, **named)
-                self._draw(outputs, by_hidden=True)
-                return outputs
-
-            object.__setattr__(self.model, HIDDEN, watched)  # no part of the model
-        try:
+        with watched_calls(self.model, self._look, self._draw):
             yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-            if by_hidden and earlier is None:
-                object.__delattr__(self.model, HIDDEN)
-            elif by_hidden:
-                object.__setattr__(self.model, HIDDEN, earlier)
 
-    def _look(self, arguments: tuple[Any, ...]) -> None:
-        inputs = arguments[0] if arguments else None
-        self.asked.append(None)
-        if not isinstance(inputs, Tensor) or inputs.dim() < 2 or inputs.shape[1] < 2:
+    def _look(self, inputs: Tensor | None) -> None:
+        self.asked.append(inputs)
+        if inputs is None:
             return
-        if torch._C._functorch.is_functorch_wrapped_tensor(inputs):  # has no values of its own
-            return
-        self.asked[-1] = inputs
         rows = 0 if self.inputs is None else len(self.inputs)
         if len(inputs) > max(rows, self.examined_rows):
             self.inputs = inputs.detach().clone()
@@ -162,3 +182,4 @@ class ScoredBatch:
             outputs = now
         compared = ComparedElsewhere(recipe, self.model, reader, trained=True)
         compared.compare(sequences, outputs)
+        self.asked_elsewhere = True

@@ -129,7 +129,9 @@ class ExaminedWeights:
         Args:
             before: what the model had passed before its training.
         """
-        unused = self.examined.unused[:MOST_NAMES]
+        unused, passed = self.examined.unused[:MOST_NAMES], [*self.examined.passed]
+        if self.scored.asked_elsewhere:
+            passed.append("in new processes")
         return Examination.model_validate(
-            {"before": before, "trained": self.examined.passed, "unused_parameters": unused}
+            {"before": before, "trained": passed, "unused_parameters": unused}
         )
