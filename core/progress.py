@@ -9,6 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
 from core.escaping import terminal
 
 # report(description, done, total): cheap, called often.
@@ -32,16 +42,6 @@ def progress(stream: TextIO | None = None) -> Iterator[Report]:
         with _Lines(stream) as lines:
             yield lines.report
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

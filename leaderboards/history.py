@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
 from bench.records.code import forget_code
 from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
 from bench.records.provenance import SECONDS_FOR_GIT
@@ -56,8 +58,7 @@ OWN_COMMANDS = (
 )
 
 
-@command_line(HELP, partial(read, settings=("folder", "recompute"), takes_names=True))
-def main(arguments: Arguments) -> int:
+def look_at_commits(arguments: Arguments) -> int:
     """Exit code 0 where every commit changed code alone, 4 where one did not."""
     recompute = arguments.one("recompute", "last")
     if len(arguments.names) != 1 or ".." not in arguments.names[0]:
@@ -191,7 +192,9 @@ def changed_numbers(
     no row of the metric has one of their records; each in words."""
     old = {_row_key(row): row for row in before}
     new = {_row_key(row): row for row in after}
-    used = {(row["metric"], run) for row in new.values() for run in row["run_ids"]}
+    used: set[tuple[str, str]] = set()
+    for row in new.values():
+        used.update((row["metric"], run) for run in row["run_ids"])
     for key, row in old.items():
         place = ", ".join(str(row[name]) for name in ("task", "preset", "label", "metric"))
         if key in new:
@@ -216,8 +219,6 @@ def _verdicts(commit: str, path: str) -> dict[str, str]:
 
 
 def _rows(commit: str, path: str) -> list[dict[str, Any]]:
-    import pyarrow.parquet as parquet  # takes longer than the help of this command
-
     content = _blob(commit, path)
     if content is None:
         return []
@@ -262,6 +263,10 @@ def _git(*arguments: str) -> bytes:
             f"git refuses: {text} ({shown(ROOT)}); a shallow clone gets the rest of the history by "
             "git fetch --unshallow"
         ) from None
+
+
+READ = partial(read, settings=("folder", "recompute"), takes_names=True)
+main = command_line(HELP, READ, look_at_commits)
 
 
 if __name__ == "__main__":

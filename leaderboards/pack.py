@@ -28,12 +28,7 @@ segment is packed too, and the older one is withdrawn.
 example: python -m leaderboards.pack"""
 
 
-SETTINGS = ("withdraw", "to", "records")
-ELSEWHERE = {"store": "records=FOLDER names the folder of records"}
-
-
-@command_line(HELP, partial(read, settings=SETTINGS, takes_names=True, elsewhere=ELSEWHERE))
-def main(arguments: Arguments) -> int:
+def pack_records(arguments: Arguments) -> int:
     """Pack, withdraw or take out."""
     records = arguments.place("records", FOLDER / "records")
     if not records.is_dir():
@@ -53,6 +48,12 @@ def main(arguments: Arguments) -> int:
         with progress() as report:
             packing.pack(records, report)
     return OK
+
+
+SETTINGS = ("withdraw", "to", "records")
+ELSEWHERE = {"store": "records=FOLDER names the folder of records"}
+READ = partial(read, settings=SETTINGS, takes_names=True, elsewhere=ELSEWHERE)
+main = command_line(HELP, READ, pack_records)
 
 
 if __name__ == "__main__":

@@ -68,8 +68,7 @@ def _places(data_words: Sequence[str]) -> dict[str, str]:
     return places
 
 
-@command_line(HELP, _read)
-def main(parsed: tuple[Arguments, dict[str, str]]) -> int:
+def verify_records(parsed: tuple[Arguments, dict[str, str]]) -> int:
     """Exit code 0 when everything that was asked for holds, 4 when something does not."""
     arguments, places = parsed
     level = arguments.one("level", "re-run")
@@ -120,6 +119,9 @@ def _hours(arguments: Arguments) -> float | None:
     if not 0 < hours <= LARGEST_HOURS:
         raise UserError(f"hours={text} is not a time above 0, such as hours=8 or hours=0.5")
     return hours
+
+
+main = command_line(HELP, _read, verify_records)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from bench.training.storage import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 
+LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
+
 
 def offers_hidden(model: nn.Module) -> bool:
     """Whether the vectors before the output map can be had."""

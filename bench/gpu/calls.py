@@ -28,15 +28,13 @@ LEAST_SECONDS = 1.0
 NO_TIME = "no time was left for it"
 
 
-def call(settings: Mapping[str, Any], begin: float) -> int:
+def call(settings: Mapping[str, Any]) -> int:
     """Do all parts that settings ask for, or name them; the exit code of the command.
-
-    Args:
-        begin: from when the minutes count, by ``time.monotonic``.
 
     Raises:
         UserError: a setting that cannot be used, or there is no GPU.
     """
+    begin = time.monotonic()
     request = request_of(settings, GpuRequest)
     parts = parts_of(request)
     if request.dry_run:

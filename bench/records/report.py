@@ -69,7 +69,7 @@ def print_record(record: RunRecord, store: Path) -> None:
     else:
         splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
         table = table_of(["metric"], splits, title=title)
-        for name in sorted({name for values in record.metrics.values() for name in values}):
+        for name in sorted(set().union(*record.metrics.values())):
             values = [record.metrics[split].get(name) for split in splits]
             cells = ["" if value is None else _digits(value) for value in values]
             table.add_row(name + (" *" if name == record.headline.name else ""), *cells)

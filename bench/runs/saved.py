@@ -24,7 +24,7 @@ from bench.records.code import code_hash
 from bench.records.equivalence import todays_name
 from bench.records.record_files import is_record, records_below
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
-from bench.records.schema import RunRecord, read_record
+from bench.records.schema import RunRecord, initial_seed, read_record
 from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import LOCATIONS
@@ -132,8 +132,8 @@ def load_run(
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
-    seeds = (restart.seed for restart in record.restarts if restart.kept)
-    model = build_to_train(configuration, task, next(seeds, record.seed), copies=1)
+    seed = initial_seed(record.restarts, record.seed)
+    model = build_to_train(configuration, task, seed, copies=1)
     target = str(record.config["models"].get("_target_"))
     same_code = code_hash(target) == record.provenance.model_code
     edited = not same_code and todays_name(record.config, record.provenance) is None
@@ -242,11 +242,11 @@ def _ask_for_places(record: RunRecord, root: Path, data_places: Mapping[str, Any
         ) from None
     missing = [key for key, place in data_places.items() if place is None and noted.get(key)]
     if missing:
-        unanswered = {key: str(noted[key]) for key in missing}
-        words = (
-            f"tasks.{k}={v if v[0] == '/' and v.isprintable() else '…'}"
-            for k, v in unanswered.items()
-        )
+        words = []
+        for key in missing:
+            place = str(noted[key])
+            can_be_shown = place[0] == "/" and place.isprintable()
+            words.append(f"tasks.{key}={place if can_be_shown else '…'}")
         raise UserError(
             f"where the data of {record.run_id} lie is for you to say, because a store may be a "
             f"stranger's: give {shlex.join(words)}, as its store noted, or where they lie now"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -50,6 +51,17 @@ class TrainingReport:
         # A tenth of the points, each of which is a mean over some steps already.
         tail = max(1, len(self.losses) // 10)
         return sum(self.losses[-tail:]) / tail
+
+
+@dataclass(frozen=True)
+class Member:
+    """One training of a stack: the arguments of :func:`bench.training.loop.fit`."""
+
+    model: nn.Module
+    task: Task
+    settings: TrainingSettings
+    seed: int
+    checkpoint: Path
 
 
 def total_steps(task: Task, settings: TrainingSettings) -> int:

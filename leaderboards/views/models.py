@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.config.groups import choices, model_groups
 from core.amounts import amount
-from leaderboards.contents import ClaimLine, OpenBoard, Row
+from leaderboards.contents import ClaimLine, OpenBoard, Row, runs_of
 from leaderboards.render import PRESETS, plain, rank, task_label
 from leaderboards.views import claims
 from leaderboards.views.links import Address, in_app, to_table
@@ -68,7 +68,7 @@ def model(board: OpenBoard, wanted: str) -> Model:
         rows_of_model,
         key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
     )
-    runs = {run_id for row in rows_of_model for run_id in row.run_ids}
+    runs = runs_of(rows_of_model)
     decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
     label = plain(rows_of_model[0].label) if rows_of_model else wanted
     card = model_card(wanted) or {}

@@ -187,16 +187,17 @@ def examined(content: Mapping[str, Any]) -> dict[str, str]:
 
 def machine_lines(runs: Sequence[Replication]) -> list[dict[str, Any]]:
     """One dictionary for each machine: how far what it gave lies from the board."""
-    return [
-        {
+    lines = []
+    for machine in together(runs).each:
+        line = {
             "machine": machine.name,
             "runs": machine.runs,
             "same numbers": machine.same,
             "mean difference": machine.mean_difference,
             "largest difference": machine.largest_difference,
         }
-        for machine in together(runs).each
-    ]
+        lines.append(line)
+    return lines
 
 
 def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from core.amounts import amount
 from core.statistics import ROUNDING
-from leaderboards.contents import OpenBoard, Row
+from leaderboards.contents import OpenBoard, Row, runs_of
 from leaderboards.render import PRESETS, listed, name, rank
 from leaderboards.tables.rows import REFERENCE, REPLICATION
 from leaderboards.tables.summaries import YOURS
@@ -91,6 +91,6 @@ def _address(row: Row) -> str:
 
 def _repeated(board: OpenBoard, task: str, rows: Sequence[Row]) -> set[str]:
     """Runs of one's own that have no row, since they gave the numbers of a committed predictor."""
-    in_rows = {run_id for row in rows for run_id in row.run_ids}
+    in_rows = runs_of(rows)
     of_yours = [line for line in board.replications(task) if line.origin == YOURS]
     return {line.other_run_id for line in of_yours} - in_rows

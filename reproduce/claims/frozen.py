@@ -61,9 +61,9 @@ class Hashes(NamedTuple):
     test: str
 
     @classmethod
-    def of(cls, name: str, words: object, test: object) -> Hashes:
+    def of(cls, name: str, statement: object, test: object) -> Hashes:
         """Of everything that a claim says, and of the functions that judge it."""
-        return cls(name, _hash([name, meaning(words)]), _hash(meaning(test)))
+        return cls(name, _hash([name, meaning(statement)]), _hash(meaning(test)))
 
 
 Claims = Mapping[str, Sequence[Hashes]]  # of each figure

@@ -15,12 +15,12 @@ from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from core.errors import OK, UserError, nearest
 from core.files import write_atomically
 from core.places import absolute, shown
+from core.words import by_name
 from reproduce.experiment import Experiment
 from reproduce.planning.console import print_plan
 from reproduce.planning.experiments import experiments
 from reproduce.planning.page import page_of
 from reproduce.planning.survey import Survey, in_order
-from reproduce.planning.work import work
 from reproduce.request import task_keys
 
 LARGEST_HOURS = 24.0 * 366
@@ -116,14 +116,13 @@ def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -
     settings_by_figure = request.settings(reproductions)
 
     def look() -> Survey:
-        from bench.search.exchange import open_exchange
-
-        if exchange := None if request.dry_run else open_exchange(request.storage, request.store):
-            exchange.take_in(request.store)
+        if not request.dry_run:
+            by_name("reproduce.planning.work:take_in")(request.storage, request.store)
         return Survey(of, settings_by_figure, request.preset, request.store, request.device_like)
 
     if not request.dry_run:
-        return work(look(), look, request.workers, request.hours)
+        work = by_name("reproduce.planning.work:work")
+        return int(work(look(), look, request.workers, request.hours))
     with _without_collector():
         survey = look()
         steps, deciding = in_order(survey, survey.candidates), experiments(survey)

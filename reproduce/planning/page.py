@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from core.escaping import markdown_code
 from reproduce.drawing.tables import markdown
-from reproduce.planning.console import RATES, in_hours
+from reproduce.planning.console import in_hours
+from reproduce.planning.cost import RATES
 from reproduce.planning.experiments import DecidingRuns
 
 COMMAND = "python -m reproduce evidence preset={preset} dry_run=true page={path}"

@@ -18,6 +18,7 @@ from bench.records.identity import one_of_each
 from bench.records.store import Store
 from bench.runs.shelf import Shelf
 from core.errors import UserError
+from core.words import by_name
 from reproduce.claims.claims import Claim, ClaimResult, Closed
 from reproduce.claims.controls import is_twin, without_twins
 from reproduce.claims.grammar import Records
@@ -174,10 +175,9 @@ class Survey:
         self.shelf = Shelf(preset, Store(store))
         gc.freeze()  # records are kept to the end: the collector need not walk them again
         self.speeds = Speeds(self.shelf.every)
-        if device_like is not None:  # it takes torch to import
-            from reproduce.planning.elsewhere import SpeedsElsewhere
-
-            self.speeds = SpeedsElsewhere(self.shelf.every, device_like)
+        if device_like is not None:
+            speeds_elsewhere = by_name("reproduce.planning.elsewhere:SpeedsElsewhere")
+            self.speeds = speeds_elsewhere(self.shelf.every, device_like)
         self._shelves = {preset: self.shelf}
         self._runs: dict[str, list[PlannedRun]] = {}
         self.reviews = {name: self._review(name) for name in reproductions}

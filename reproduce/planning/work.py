@@ -11,15 +11,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from bench.search.exchange import open_exchange
 from core.errors import OK, RUN_FAILED, UserError
 from core.escaping import terminal
 from core.progress import duration
-from reproduce.obtaining import obtain
+from reproduce.making import obtain
 from reproduce.planning.console import print_decided, print_how_to_commit
 from reproduce.planning.survey import Candidate, Survey, in_order
 from reproduce.request import Request
+
+
+def take_in(storage: str, store: Path) -> None:
+    """Copy to the store what other machines have made, where drivers share a database."""
+    if exchange := open_exchange(storage, store):
+        exchange.take_in(store)
 
 
 @dataclass

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.lines import Line2D
 
 from reproduce.plotting.looks import edges, look_of, moved, points
 from reproduce.plotting.panels import Axis, Panel, Remark, Trace
@@ -21,10 +25,6 @@ from reproduce.plotting.style import (
     SMALL,
     WHISKER,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-.", "none": ""}
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^", "cross": "x", "down": "v"}
@@ -196,9 +196,6 @@ class Canvas:
     def _coloured(self, ends: Sequence[float]) -> Any:
         """What gives a value its colour: between the limits of z, or these ends where it has none.
         A named z axis has one colour bar."""
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import LogNorm, Normalize
-
         axis = self.panel.z or Axis()
         low, high = (
             e if limit is None else limit for limit, e in zip(axis.limits, ends, strict=True)

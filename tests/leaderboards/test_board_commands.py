@@ -18,7 +18,8 @@ from leaderboards import add, build, export, pack, serve, submit, verify
 from leaderboards.checks import admission
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard, read_board
-from leaderboards.hosts import Guard
+from leaderboards.screens import server
+from leaderboards.screens.hosts import Guard
 from leaderboards.tables.verdicts import read_verdicts
 from leaderboards.views.claims import detail
 from leaderboards.views.claims import lines as claim_table
@@ -259,7 +260,7 @@ def test_the_address_is_told_when_the_server_listens(
                 told += capsys.readouterr().out
         return 0
 
-    monkeypatch.setattr(serve, "_run", start_slowly)
+    monkeypatch.setattr(server, "_run", start_slowly)
     assert serve.main(["port=0", "address=127.0.0.1"]) == 0
 
 

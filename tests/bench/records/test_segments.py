@@ -153,7 +153,7 @@ def test_what_is_withdrawn_counts_no_more_until_its_line_is_gone(
     words = [f"records={tmp_path / 'records'}"]
     assert pack.main([f"withdraw={paths[0].stem}", f"withdraw={paths[3].stem}", *words]) == 0
     assert records_in(folder) == [paths[1], paths[2], paths[4]]
-    withdrawn = f"withdrawn: {paths[0].stem} (a line of {folder / WITHDRAWN},"
+    withdrawn = f"withdrawn: {paths[0].stem} (a line of {folder / WITHDRAWN};"
     assert capsys.readouterr().out.startswith(withdrawn)
     with pytest.raises(UserError, match="there is no record"):
         read_record(paths[0])
