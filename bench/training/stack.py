@@ -126,8 +126,8 @@ class _StackedAdamW(torch.optim.Optimizer):
         stack.steps += 1
         step = int(stack.steps[0])
         factors: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
-        for name, parameter in stack.parameters_of_all.items():
-            groups = stack.groups[name]
+        for name, groups in stack.groups.items():  # frozen parameters have none
+            parameter = stack.parameters_of_all[name]
             key = tuple(map(id, groups))
             beta1, beta2 = groups[0]["betas"]
             if key not in factors:

@@ -127,6 +127,24 @@ def test_one_batch_for_all_in_single_precision(name: str, steps: int, tmp_path: 
         assert distance(one.model, other.model) < 1e-3
 
 
+def test_parameters_that_are_not_trained_stay_as_they_are(tmp_path: Path) -> None:
+    expected, stacked = (
+        members("gpt2", tmp_path / name, seeds=(0, 1), rates=RATES[:2])
+        for name in ("alone", "stacked")
+    )
+    frozen = []
+    for member in (*expected, *stacked):
+        first = next(member.model.parameters()).requires_grad_(False)
+        frozen.append(first.clone())
+    assert not fit_together(stacked, CPU)
+    for one, other in zip(stacked, expected, strict=True):
+        assert alone(one).together == 2
+        alone(other)
+        assert distance(one.model, other.model) < 1e-9
+    for member, before in zip((*expected, *stacked), frozen, strict=True):
+        assert torch.equal(next(member.model.parameters()), before)
+
+
 def test_a_stack_is_as_near_as_the_last_bit_of_the_initial_weights(tmp_path: Path) -> None:
     """Where a rate is so high that the training itself magnifies rounding, nothing is nearer."""
     kind: dict[str, Any] = {"steps": LONG, "rates": (8e-3, 2e-3), "width": 16}
