@@ -29,6 +29,8 @@ KEPT_HERE = ("store", "output", "storage", "prepared", "tasks.prepared", *ADDRES
 JOURNAL = ("storage=journal", "sweep.storage=journal")  # the one storage that is no place
 PATH, ADDRESS = "PATH", "ADDRESS"  # in place of what is not told
 NAMING_FILES = ("models", "models._target_")  # of a class, whose folder is not told
+# Where a cause says that a traceback lies: a place in any store, whoever made it.
+DETAILS = re.compile(r"details in work/(\w[\w.-]*)/traceback\.txt of the store")
 _FOLDER = re.compile(r"[^,\[\]\"'+]*/(?=[^/,]+\.py:)")
 _KEY = re.compile(r"\w[\w.]*")
 _VALUE = re.compile(r"[\w.,:+\-\[\]{}'\" ]*")

@@ -118,10 +118,12 @@ class _Lines:
         self._last_line[work] = now
         if done >= total:
             del self._started[work], self._last_line[work], self._running[work]
-            ending = f"done in {duration(elapsed)}"
+            # Of work that is heard of for the first time when it is done nobody knows how long.
+            ending = f"done in {duration(elapsed)}" if elapsed >= SECONDS_UNSAID else "done"
             self._after = f" after: {terminal(description)}"
         elif done > first:
-            ending = f"about {duration(elapsed / (done - first) * (total - done))} left"
+            left = elapsed / (done - first) * (total - done)
+            ending = f"about {duration(max(1.0, left))} left"
         else:
             ending = "time left not known yet"
         self._print(f"{terminal(description)}: {done}/{total}, {ending}")

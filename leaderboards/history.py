@@ -23,6 +23,7 @@ from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
 from bench.records.provenance import SECONDS_FOR_GIT
 from bench.records.record_files import records_below
 from bench.records.schema import Provenance, json_of
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.escaping import terminal
 from core.files import ROOT
@@ -79,7 +80,7 @@ def look_at_commits(arguments: Arguments) -> int:
         for line in (*faults, *(f"named by the commit: {line}" for line in listed)):
             print(f"  {terminal(line)}")
         wrong += bool(faults)
-    print(f"{len(commits) - wrong} of {len(commits)} commits changed code alone")
+    print(f"{len(commits) - wrong} of {amount(len(commits), 'commit')} changed code alone")
     return VERIFICATION_FAILED if wrong else OK
 
 
@@ -169,7 +170,9 @@ def stale_records(root: Path) -> list[str]:
         if not current[key]:
             kind = f"{record['task']}, {record['model']}"
             counts[kind] = counts.get(kind, 0) + 1
-    return [f"{count} records of an earlier form: {kind}" for kind, count in counts.items()]
+    return [
+        f"{amount(count, 'record')} of an earlier form: {kind}" for kind, count in counts.items()
+    ]
 
 
 def changed_verdicts(before: str, after: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:

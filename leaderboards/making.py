@@ -12,6 +12,7 @@ import pyarrow
 
 from bench.config.outside_tasks import use_cards_of
 from bench.records.store import Store
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.places import absolute, shown
@@ -128,13 +129,16 @@ def make(request: BoardRequest) -> int:
         # What a record that is not shown was verified as may count again, once that is mended.
         if request.drop_stale and not refused:
             dropped = status.drop(stale, sources.verifications)
-            sentence = f"dropped {len(dropped)} stale verifications"
+            sentence = f"dropped {amount(len(dropped), 'stale verification')}"
         else:
-            sentence = (
-                f"{len(stale)} verifications are stale and count for nothing, since their records "
-                "are gone or were replaced: drop them with `python -m leaderboards.build "
-                f"drop_stale=true{own_words}`"
+            are_stale = (
+                "1 verification is stale and counts for nothing, since its record is gone or was "
+                "replaced: drop it"
+                if len(stale) == 1
+                else f"{len(stale)} verifications are stale and count for nothing, since their "
+                "records are gone or were replaced: drop them"
             )
+            sentence = f"{are_stale} with `python -m leaderboards.build drop_stale=true{own_words}`"
         print(sentence, file=sys.stderr)
     size = _size_in_words(board, len(refused))
     if request.only_check:
@@ -175,13 +179,13 @@ def inputs(folders: Sequence[Path], house: Path, store: Path | None = None) -> I
 def _size_in_words(board: OpenBoard, refused: int) -> str:
     """How much a board holds."""
     texts = [
-        f"{board.count('records')} records",
-        f"{board.count('rows')} rows",
-        f"{board.count('curves')} curves",
-        f"{board.count('claims')} verdicts",
+        amount(board.count("records"), "record"),
+        amount(board.count("rows"), "row"),
+        amount(board.count("curves"), "curve"),
+        amount(board.count("claims"), "verdict"),
     ]
     if replications := board.count("replications"):
-        texts.append(f"{replications} replications")
+        texts.append(amount(replications, "replication"))
     if refused:
-        texts.append(f"{refused} files not shown")
+        texts.append(f"{amount(refused, 'file')} not shown")
     return ", ".join(texts)

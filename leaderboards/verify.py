@@ -23,10 +23,11 @@ checks all records of the store runs. It goes as far as asked:
   re-scored    the task's whole protocol by the weights that were sent along
   re-run       the run made again by its command, and its headline within the spread over seeds
 
-and writes what it found to leaderboards/verifications, where the committed board reads it, and of
-your own records to verifications in their store, for the board of local=true. A record that says
-what is not so is refused with the reason. Exit code 4 when one is refused, lies outside the spread
-or cannot be made again.
+and writes what it found to a folder that the last line names: leaderboards/verifications, where
+the committed board reads it, for what lies beside it; verifications in their store of your own
+records, for the board of local=true; verifications beside the folder of a submission elsewhere.
+A record that says what is not so is refused with the reason. Exit code 4 when one is refused, lies
+outside the spread or cannot be made again.
 
   level=consistent|re-scored|re-run
                      how far to go (default re-run)

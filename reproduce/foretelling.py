@@ -76,8 +76,9 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
         return sentence + (" (committed=false runs it here)" if request.committed else "")
     kinds = Counter(KINDS[run.role] for run in new)
     counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
+    have = "has" if len(new) == 1 else "have"
     sentence = (
-        f"{len(new)} of the {len(runs)} runs that are needed have no record {where}: {counted}"
+        f"{len(new)} of the {len(runs)} runs that are needed {have} no record {where}: {counted}"
     )
     if request.guests:  # which take part in no plan of evidence
         return sentence

@@ -12,6 +12,7 @@ from bench.runs.obtain import obtain_baselines
 from bench.search.batch import make_all
 from bench.search.driver import records_of
 from bench.search.plan import plan_sweep
+from core.amounts import amount
 from core.files import ROOT
 from core.progress import progress
 from reproduce.claims.controls import is_twin, without_twins
@@ -60,8 +61,10 @@ def _with_committed(
         committed = read_records(committed_folders(request, request.plan(experiment)))
         chosen = belonging(committed, preset, experiment, COMMITTED)
         served = without_twins(chosen)
+    of_project = "is" if len(served) == 1 else "are"
     print(
-        f"{len(served)} of {len(without_twins(chosen))} records are the project's own, below "
+        f"{len(served)} of {amount(len(without_twins(chosen)), 'record')} {of_project} the "
+        "project's own, below "
         f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes them "
         "here)\n"
     )

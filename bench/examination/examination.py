@@ -20,8 +20,10 @@ function. Outputs are compared up to rounding (``rounding.py``) on sequences of 
 
 Branches often start at zero, so a fresh model is asked once more with its parameters moved from
 where they start. A model that leaks later is found with its trained weights, and one that leaks in
-large batches alone on the largest one of its evaluation (``scored.py``). Nothing is left behind:
-parameters, buffers, modes and random states are what they were.
+large batches alone on the largest one of its evaluation (``scored.py``). A copy shares with its
+model whatever lies outside of both; so a run of somebody else's class also asks new processes
+(``elsewhere.py``), before its training and about the outputs that are scored. Nothing is left
+behind: parameters, buffers, modes and random states are what they were.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ from torch import Tensor, nn
 
 from bench.examination.examined import Examined
 from bench.examination.examiner import Examiner
-from bench.examination.reader import ModelReader, SavedTensors, offers_hidden
+from bench.examination.reader import ModelReader, offers_hidden
 from bench.examination.rounding import largest_difference, sizes_of, sum_lengths
+from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import kept_random_state
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification

@@ -12,7 +12,12 @@ from bench.examination.answers import refuse_no_numbers, refuse_other_shape, wit
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
-from bench.examination.reader import ModelReader, SavedTensors, offers_hidden, refuse_own_seeds
+from bench.examination.reader import (
+    LARGEST_OUTPUT,
+    ModelReader,
+    offers_hidden,
+    refuse_own_seeds,
+)
 from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import (
     FEWEST_ROWS,
@@ -23,12 +28,12 @@ from bench.examination.sequences import (
 )
 from bench.examination.untouched import UntouchedCopy
 from bench.records.schema import Passed
+from bench.training.saved_tensors import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
 MOST_ROWS = 16
-LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
 FEWEST_POSITIONS_OF_LOGITS = 64  # of a model that is asked for hidden vectors otherwise
 SHORT = 2**11  # positions of a batch of the longest sequences that are looked at in any case
 SMALL_BATCH = 2**13  # positions of a training batch that is looked at as a whole in any case
@@ -100,6 +105,7 @@ class Examiner(Comparisons):
             self._moved(sequences)
         if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
             self._pass("inputs unchanged")
+        self.result.changes = self.reader.changed
         self.result.passed.sort(key=get_args(Passed).index)
         return self.result
 

@@ -1,139 +1,320 @@
-"""A model built in another process, where strings have other hashes and modules are imported anew.
+"""A model in processes that have been asked for nothing else.
 
-Within one process two things look the same that are not: what is drawn once, while a module is
-imported, and what follows the order of a set or the hash of a string. A process costs seconds, so
-one is started only for a class of another package whose source names such a source, and it works
-beside this one. As a program it is that other process: ``FOLDER`` holds what is asked of it.
+Whatever a model keeps between calls, in itself, its class, a module, a closure or a library, it
+keeps in a process. So a class of another package or file is built once more in a new process, gets
+the weights, and is asked there for sequences that begin as those of this process do and go on
+otherwise. Nothing that it was asked before can answer there, strings have other hashes, and
+modules are imported anew.
+
+A server that has imported PyTorch and this project forks these processes, in a tenth of a second
+each. It has no threads and no GPU. As a program this module is that server: each line of its
+standard input is a request, whose folder says what is asked.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from bench.config.source_files import places_of, use_places
-from bench.examination.observing import CPU, observe
-from bench.records.code import is_own, modules_behind
+from bench.examination.observing import disturbed_outputs, state_of
+from bench.examination.reader import ModelReader
 from bench.training.building import initial_model
 from bench.training.numerics import set_numerics
-from bench.training.seeding import kept_random_state
-from core.processes import module_command
+from bench.training.storage import packed, with_second_names
+from bench.training.unfit import UnfitModel
+from core.errors import UserError, first_line
+from core.processes import describe_end, end_with_parent, module_command
 from models.specification import SequenceSpecification
 
-SECONDS = 60.0  # after which the other process is given up, and nothing is known
-REQUEST, INPUTS, RESULT = "request.json", "inputs.safetensors", "result.safetensors"
-# What a source may import or call to have numbers that another process has otherwise.
-MODULES = {"secrets", "uuid", "time", "datetime"}
-CALLS = {
-    *("hash", "id", "set", "frozenset", "getpid", "urandom", "getrandom", "SystemRandom"),
-    *("Random", "default_rng", "RandomState", "SeedSequence"),
-    # Addresses, of which the text of an object has one too.
-    *("repr", "__hash__", "data_ptr", "get_ident"),
-}
+SECONDS = 600.0  # after which a process is given up
+REQUEST, INPUTS, WEIGHTS = "request.json", "inputs.safetensors", "weights.safetensors"
+RESULT, ERROR = "result.safetensors", "error.json"
+EVALUATED, TRAINED = "answers evaluated", "answers in training"  # beside what is observed
+CPU = torch.device("cpu")
+
+Answers = dict[str, Tensor]  # by these names, on the CPU
 
 
-def may_differ(target: str) -> bool:
-    """Whether the source of a class of another package or file, or of what it imports from there,
-    names a source of numbers that are others in another process."""
-    for name, path in modules_behind(target).items():
-        if is_own(name):
-            continue
-        if any(map(_names_a_source, ast.walk(ast.parse(path.read_bytes())))):
-            return True
-    return False
+class NoRoomOnGpu(UnfitModel):
+    """The GPU did not take a second process."""
 
 
-def _names_a_source(node: ast.AST) -> bool:
-    if isinstance(node, ast.Import):
-        return any(alias.name in MODULES for alias in node.names)
-    if isinstance(node, ast.ImportFrom):
-        return node.module in MODULES or any(alias.name in CALLS for alias in node.names)
-    if isinstance(node, ast.Call):
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
-        return (called.id if isinstance(called, ast.Name) else called) in CALLS
-    return isinstance(node, ast.Set | ast.SetComp)
+@dataclass(frozen=True)
+class ModelRecipe:
+    """What any process builds a model from.
+
+    Attributes:
+        settings: the class as ``_target_``, and its settings.
+        seed: of its initial weights.
+    """
+
+    settings: Mapping[str, Any]
+    specification: SequenceSpecification
+    seed: int
+
+    def built(self, device: torch.device) -> nn.Module:
+        """The model with its initial weights."""
+        model = initial_model(self.settings, self.specification, self.seed, device)
+        return model.to(device)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a model is asked that was just built.
+
+    Attributes:
+        inputs: whose outputs in eval mode are the answer EVALUATED.
+        in_training: whether it is also asked in training mode, which is the answer TRAINED.
+        observed: other inputs, for whose :func:`disturbed_outputs` it is asked at last; its state
+            dict from before the first call is told with them.
+    """
+
+    inputs: Tensor
+    in_training: bool = False
+    observed: Tensor | None = None
+
+    def answered(self, model: nn.Module, reader: ModelReader) -> Answers:
+        """The answers of a model in this process."""
+        answers = {} if self.observed is None else state_of(model)
+        answers[EVALUATED] = reader.read(model, self.inputs)
+        if self.in_training:
+            answers[TRAINED] = reader.read(model, self.inputs, training=True)
+        if self.observed is not None:
+            answers |= disturbed_outputs(model, self.observed)
+        return answers
 
 
 @contextmanager
-def built_elsewhere(
-    models: Mapping[str, Any], specification: SequenceSpecification, seed: int, inputs: Tensor
-) -> Iterator[Callable[[], dict[str, Tensor] | None]]:
-    """Start a process that builds a model and observes it; a call waits for what it saw, which is
-    None where it could not.
+def asked_elsewhere(
+    recipe: ModelRecipe,
+    reader: ModelReader,
+    question: Question,
+    weights_of: nn.Module | None = None,
+    device: torch.device | None = None,
+) -> Iterator[Callable[[], Answers]]:
+    """Let a new process answer while this one goes on; a call waits for what it answers.
 
     Args:
-        models: the class as ``_target_``, and its settings.
+        reader: how it is asked.
+        weights_of: a model whose state dict and type it gets; None: it has its initial weights.
+        device: where it computes; None is where the inputs are.
+
+    Raises:
+        NoRoomOnGpu: the GPU did not take it.
+        UnfitModel: by the call: the model cannot be built or asked there; says why.
     """
-    hash_seed = os.environ.get("PYTHONHASHSEED")
+    device = device or question.inputs.device
+    if question.inputs.is_cuda:
+        torch.cuda.empty_cache()  # what PyTorch keeps for this process alone
     with tempfile.TemporaryDirectory(prefix="examination-") as name:
         folder = Path(name)
-        save_file({"inputs": inputs.cpu().contiguous()}, folder / INPUTS)
+        tensors = {"inputs": question.inputs}
+        if question.observed is not None:
+            tensors["observed"] = question.observed
+        save_file({key: t.cpu().contiguous() for key, t in tensors.items()}, folder / INPUTS)
+        if weights_of is not None:
+            (folder / WEIGHTS).write_bytes(packed(weights_of.state_dict()))
+        target = recipe.settings["_target_"]
         request = {
-            "models": dict(models),
-            "specification": dataclasses.asdict(specification),
-            "seed": seed,
+            "settings": dict(recipe.settings),
+            "specification": dataclasses.asdict(recipe.specification),
+            "seed": recipe.seed,
+            "seed of draws": reader.seed,
+            "by hidden": reader.by_hidden,
+            "in training": question.in_training,
+            "double": weights_of is not None and _is_double(weights_of),
+            "device": str(device),
             "threads": torch.get_num_threads(),
             "path": sys.path,
-            "places": {name: str(place) for name, place in places_of(models["_target_"]).items()},
+            "places": {name: str(place) for name, place in places_of(target).items()},
         }
         (folder / REQUEST).write_text(json.dumps(request))
-        process = subprocess.Popen(
-            module_command("bench.examination.fresh_process", [str(folder)]),
-            env={**os.environ, "PYTHONHASHSEED": "1" if hash_seed == "0" else "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+        with _server().answering(folder) as exit_code:
+            yield lambda: _answers_in(folder, exit_code())
+
+
+def _answers_in(folder: Path, exit_code: int | None) -> Answers:
+    if exit_code == 0:
+        return load_file(folder / RESULT)
+    error = {"sentence": f"it ended {describe_end(exit_code)}", "of GPU": False}
+    if exit_code is None:
+        error["sentence"] = f"it took longer than {SECONDS / 60:.0f} minutes"
+    with suppress(OSError):
+        error = json.loads((folder / ERROR).read_text())
+    kind = NoRoomOnGpu if error["of GPU"] else UnfitModel
+    raise kind(
+        "the model cannot be asked in a process of its own, where nothing was asked before: "
+        f"{error['sentence']}; build it from its settings alone, in any process"
+    )
+
+
+def answer_elsewhere(
+    recipe: ModelRecipe, reader: ModelReader, model: nn.Module, inputs: Tensor, in_training: bool
+) -> Tensor:
+    """The outputs that a new process gives by the weights of a model, on the device of the inputs.
+
+    Raises:
+        UnfitModel: it cannot be built or asked there.
+    """
+    name, question = TRAINED if in_training else EVALUATED, Question(inputs, in_training)
+    try:
+        with asked_elsewhere(recipe, reader, question, model) as answers:
+            return answers()[name].to(inputs.device)
+    except NoRoomOnGpu:
+        with asked_elsewhere(recipe, reader, question, model, CPU) as answers:
+            return answers()[name].to(inputs.device)
+
+
+def _is_double(model: nn.Module) -> bool:
+    return any(parameter.dtype == torch.float64 for parameter in model.parameters())
+
+
+class _Server:
+    """The process that forks others, as the process that started it sees it."""
+
+    def __init__(self) -> None:
+        self.started_by = os.getpid()
+        is_zero = os.environ.get("PYTHONHASHSEED") == "0"
+        self.process = subprocess.Popen(
+            module_command("bench.examination.fresh_process", []),
+            env={**os.environ, "PYTHONHASHSEED": "1" if is_zero else "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for the process that waits for it
         )
+        self.lock = threading.Lock()
+        # A worker of a pool ends without what atexit has.
+        Finalize(self, _end, (self.process,), exitpriority=0)
 
-        def result() -> dict[str, Tensor] | None:
-            try:
-                ended = process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
+    @contextmanager
+    def answering(self, folder: Path) -> Iterator[Callable[[], int | None]]:
+        """Let it fork a process for a request; a call waits for that one's exit code, which is None
+        where it took too long."""
+        pipe, answers = self.process.stdin, self.process.stdout
+        assert pipe is not None
+        assert answers is not None
+        ended: list[int] = []
+
+        def exit_code() -> int | None:
+            if not select.select([answers], [], [], SECONDS)[0]:
                 return None
-            return load_file(folder / RESULT) if ended == 0 else None
+            line = answers.readline()
+            ended.append(int(line) if line else self.process.wait())
+            return ended[0]
 
-        try:
-            yield result
-        finally:
-            process.kill()
-            process.wait()
+        with self.lock:
+            try:
+                # By the pipe, since the environment may hold keys, which no file should.
+                request = {"folder": str(folder), "environment": dict(os.environ)}
+                with suppress(OSError):  # this process may stand in a folder that is gone
+                    request["stands in"] = str(Path.cwd())
+                with suppress(BrokenPipeError):
+                    pipe.write(json.dumps(request).encode() + b"\n")
+                    pipe.flush()
+                yield exit_code
+            finally:
+                if not ended:  # what it is still at would be taken for the next answer
+                    _end(self.process)
 
 
-def observed(
-    models: Mapping[str, Any],
-    specification: SequenceSpecification,
-    seed: int,
-    inputs: Tensor,
-) -> dict[str, Tensor]:
-    """The model of one seed on a CPU, as the other process sees it; no generator is moved."""
-    with kept_random_state(CPU):
-        return observe(initial_model(models, specification, seed, CPU), inputs.cpu())
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
-def main(folder: Path) -> None:
-    """Build, observe and write what is asked for in a folder."""
+_servers: list[_Server] = []  # one at most
+
+
+def start_server() -> None:
+    """Let the server import what it needs, seconds before it is asked for anything."""
+    _server()
+
+
+def _server() -> _Server:
+    # A process that was forked has the list of its parent, and needs a server of its own.
+    servers = [s for s in _servers if s.started_by == os.getpid() and s.process.poll() is None]
+    _servers[:] = servers or [_Server()]
+    return _servers[0]
+
+
+# In the server, and in what it forks.
+
+
+def serve() -> None:
+    """Fork a process for each request on standard input, one after another, and write its exit code
+    on standard output."""
+    for line in sys.stdin.buffer:
+        child = os.fork()
+        if child == 0:
+            _answer_and_end(json.loads(line))
+        _, status = os.waitpid(child, 0)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)  # whatever it has started
+        os.write(1, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def _answer_and_end(request: dict[str, Any]) -> NoReturn:
+    exit_code, folder = 1, Path(request["folder"])
+    try:
+        os.environ.clear()  # the server may be older than a change of it
+        os.environ.update(request["environment"])
+        if "stands in" in request:
+            os.chdir(request["stands in"])
+        os.setpgid(0, 0)
+        end_with_parent(os.getppid())
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):  # a model may print, and must not answer for the server
+            os.dup2(nowhere, stream)
+        _answer(folder)
+        exit_code = 0
+    except BaseException as error:  # a stranger's class may raise anything
+        is_own_sentence = isinstance(error, UserError | UnfitModel)
+        name = "" if is_own_sentence else f"{type(error).__name__}: "
+        on_gpu = isinstance(error, RuntimeError) and "CUDA" in str(error)
+        content = {"sentence": f"{name}{first_line(error)}", "of GPU": on_gpu}
+        (folder / ERROR).write_text(json.dumps(content))
+    finally:
+        os._exit(exit_code)
+
+
+def _answer(folder: Path) -> None:
     request = json.loads((folder / REQUEST).read_text())
     sys.path[:] = request["path"]
     use_places({name: Path(place) for name, place in request["places"].items()})
     set_numerics(request["threads"])
+    device = torch.device(request["device"])
     specification = SequenceSpecification(**request["specification"])
-    inputs = load_file(folder / INPUTS)["inputs"]
-    seen = observed(request["models"], specification, request["seed"], inputs)
-    save_file(seen, folder / RESULT)
+    model = ModelRecipe(request["settings"], specification, request["seed"]).built(device)
+    if request["double"]:
+        model.double()
+    if (folder / WEIGHTS).exists():
+        weights = load_file(folder / WEIGHTS)
+        model.load_state_dict(with_second_names(weights, model.state_dict()))
+    tensors = {name: t.to(device) for name, t in load_file(folder / INPUTS).items()}
+    reader = ModelReader(request["seed of draws"], request["by hidden"])
+    question = Question(tensors["inputs"], request["in training"], tensors.get("observed"))
+    answers = question.answered(model, reader)
+    save_file({name: t.cpu().contiguous() for name, t in answers.items()}, folder / RESULT)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    serve()

@@ -11,7 +11,6 @@ SEQUENCES = 2  # of a batch, that are looked at
 # Added to the parameters: what a gate that starts at 0 keeps from the outputs is seen as well.
 AS_TRAINED = 0.05
 STATE, OUTPUTS = "state ", "outputs"  # names of what is observed
-CPU = torch.device("cpu")
 
 
 def disturb(model: nn.Module, seed: int, device: torch.device) -> None:
@@ -30,9 +29,13 @@ def training_pass(model: nn.Module, inputs: Tensor, seed: int, device: torch.dev
     return outputs
 
 
-def observe(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
-    """The state dict of a new model on a CPU, and its outputs in training; by name."""
-    seen = {f"{STATE}{name}": value.detach().clone() for name, value in model.state_dict().items()}
-    disturb(model, 0, CPU)
-    outputs = training_pass(model, inputs[:SEQUENCES], 0, CPU)
-    return {**seen, OUTPUTS: outputs.detach().contiguous().clone()}
+def state_of(model: nn.Module) -> dict[str, Tensor]:
+    """Copies of the tensors of a state dict, by name."""
+    return {f"{STATE}{name}": value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def disturbed_outputs(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
+    """The outputs of a new model in training, its parameters moved a little, by their name."""
+    disturb(model, 0, inputs.device)
+    outputs = training_pass(model, inputs[:SEQUENCES], 0, inputs.device)
+    return {OUTPUTS: outputs.detach().contiguous().clone()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container
-from contextlib import ExitStack
+from contextlib import suppress
 
 import torch
 from safetensors import SafetensorError
@@ -18,13 +18,25 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from bench.config.settings import Configuration
-from bench.examination.fresh_process import built_elsewhere, may_differ, observed
+from bench.examination.elsewhere import ComparedElsewhere
+from bench.examination.fresh_process import (
+    EVALUATED,
+    TRAINED,
+    Answers,
+    ModelRecipe,
+    NoRoomOnGpu,
+    Question,
+    asked_elsewhere,
+)
 from bench.examination.observing import OUTPUTS, SEQUENCES, STATE, disturb, training_pass
+from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden
+from bench.examination.sequences import CutSequences, SequenceSource
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import count_parameters, examine_storage, packed, with_second_names
 from bench.training.unfit import UnfitModel
+from core.seeding import derive_seed
 from tasks.interface import Task
 
 POSITIONS = 64  # of a sequence, that are looked at
@@ -36,6 +48,7 @@ LARGE = 50_000_000  # numbers from which on a model is built twice, not three ti
 # Python keeps freed objects of up to 512 bytes for the next ones of their size.
 LARGEST_OBJECT, OBJECTS_OF_A_SIZE = 480, 1000
 NAMED = 3  # of several tensors
+CUTS = 8  # sequences that are asked of two processes
 
 _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
 
@@ -57,27 +70,32 @@ def examine_model(
         UnfitModel: it cannot be trained, saved or made again; says why.
     """
     key = json.dumps([configuration.models, repr(task.specification()), str(device)])
-    if key not in _examined:
+    changed = _examined.get(key)
+    theirs: Answers = {}
+    if changed is None:
         seed = configuration.seed
         examine_storage(build_to_train(configuration, task, seed))
         inputs = task.training_batch(seed, 0, SEQUENCES).to(device).inputs
         build = lambda: build_model(configuration, task, seed).to(device)  # noqa: E731
-        with ExitStack() as running:
-            other_process = None
-            models, specification = configuration.models, task.specification()
-            if not is_own(models["_target_"]) and may_differ(models["_target_"]):
-                arguments = (models, specification, seed, inputs)
-                other_process = running.enter_context(built_elsewhere(*arguments))
+        if is_own(configuration.models["_target_"]):
             changed = examine_repeatability(build, inputs, device)
-            if other_process is not None:
-                _refuse_other_process(observed(*arguments), other_process())
-        _examined[key] = changed
-    changed, devices = _examined[key], configuration.training.devices
+        else:
+            recipe = ModelRecipe(configuration.models, task.specification(), seed)
+            reader, sequences = _questions(recipe, inputs, build())
+            question = Question(sequences.changed, in_training=True, observed=inputs)
+            with asked_elsewhere(recipe, reader, question) as answers:
+                changed = examine_repeatability(build, inputs, device)
+                with suppress(NoRoomOnGpu):  # trained weights can be asked on a CPU
+                    theirs = answers()
+    devices = configuration.training.devices
     if changed and devices > 1:
         raise UnfitModel(
             f"training changes the buffer {changed[0]}, by a part of each batch in each of "
             f"training.devices={devices} processes: train it in one"
         )
+    if theirs:
+        _compare_processes(recipe, reader, sequences, inputs, theirs)
+    _examined[key] = changed
     return changed
 
 
@@ -167,14 +185,43 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
         )
 
 
-def _refuse_other_process(ours: dict[str, Tensor], theirs: dict[str, Tensor] | None) -> None:
-    if theirs is None:
-        return
-    other = [name.removeprefix(STATE) for name in _other(ours, theirs) if name != OUTPUTS]
+def _questions(
+    recipe: ModelRecipe, inputs: Tensor, model: nn.Module
+) -> tuple[ModelReader, CutSequences]:
+    """What two processes are asked: how, and for which sequences."""
+    size, length = recipe.specification.output_size, inputs.shape[1]
+    by_hidden = offers_hidden(model) and CUTS * length * size > LARGEST_OUTPUT
+    if not by_hidden:
+        length = max(1, min(length, LARGEST_OUTPUT // (CUTS * size)))
+    generator = torch.Generator().manual_seed(derive_seed(recipe.seed, "two processes"))
+    source = SequenceSource(inputs[:, :length], recipe.specification, generator)
+    return ModelReader(recipe.seed, by_hidden), source.draw(CUTS, length)
+
+
+def _compare_processes(
+    recipe: ModelRecipe,
+    reader: ModelReader,
+    sequences: CutSequences,
+    inputs: Tensor,
+    theirs: Answers,
+) -> None:
+    """Refuse a model that is another one in the process that gave ``theirs``."""
+    device = inputs.device
+    with kept_random_state(device):
+        question = Question(sequences.inputs, in_training=True, observed=inputs)
+        ours = question.answered(recipe.built(device), reader)
+        theirs = {name: answer.to(device) for name, answer in theirs.items()}
+        names = [name for name in ours if name.startswith(STATE)]
+        other = _other({name: ours[name] for name in names}, theirs)
+        if not other:
+            compared = ComparedElsewhere(recipe, recipe.built(device), reader, trained=False)
+            for name in (TRAINED, EVALUATED):
+                compared.compare(sequences, ours[name], theirs[name], name == TRAINED)
     if other or not _near(ours[OUTPUTS], theirs[OUTPUTS]):
-        differing = _listed(other) if other else "its outputs in training"
+        differing = _listed([name.removeprefix(STATE) for name in other])
         raise UnfitModel(
-            f"the model is not the same when two processes build it from one seed ({differing}): "
+            "the model is not the same when two processes build it from one seed "
+            f"({differing or 'its outputs in training'}): "
             f"it depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
         )
 

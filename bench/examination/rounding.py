@@ -32,6 +32,9 @@ MARGIN = 16.0
 # So many times smaller than a number that all channels have in common may their differences be:
 # what this leaves to be rounding is near the last digit of that number, in which nothing hides.
 COMMON = 1024.0
+# So far below the largest logit of its position a class has the probability 0 in float32, and 1e-55
+# in any other type.
+WITHOUT_WEIGHT = 128.0
 
 # A model -> two outputs that should be equal, and the size of what each number is a sum of, all
 # three of one shape (batch, time, channels).
@@ -70,27 +73,56 @@ def sizes_of(outputs: Tensor) -> Tensor:
     """The size of what each output (batch, time, channels) is a sum of: the smaller one of the
     largest number in its channel and the largest at its position.
 
-    One channel or one position of very large numbers, as a class that is never meant has, leaves
-    the others as exact as they were. What happens to be small is not more exact for that, so no
-    channel and no position counts as smaller than the median one. What all channels of a position
-    have in common is left out, since no probability depends on it: a large number that is added to
-    all logits makes each less exact, which float64 shows, and must not hide what else they differ
-    in.
+    One channel or one position of very large numbers leaves the others as exact as they were. What
+    happens to be small is not more exact for that, so no channel and no position counts as smaller
+    than the median one. What all channels of a position have in common is left out, since no
+    probability depends on it: a large number that is added to all logits makes each less exact,
+    which float64 shows, and must not hide what else they differ in. And classes without weight,
+    as a mask makes of those that are never meant, however many, tell nothing of the size of the
+    others.
     """
-    finite = outputs.nan_to_num(0.0, posinf=0.0, neginf=0.0)
-    sizes = _sizes(finite.abs())
-    if finite.shape[2] == 1:
-        return sizes
-    # The median, which a class that is never meant does not move; of two channels it is one.
-    apart = _sizes((finite - finite.median(2, keepdim=True).values).abs())
-    return torch.maximum(apart, sizes / COMMON)
+    if outputs.shape[2] == 1:
+        known = outputs.isfinite()
+        return _sizes(outputs.masked_fill(~known, 0.0), known)
+    largest = outputs.amax(2, keepdim=True)
+    if bool((largest - outputs.amin(2, keepdim=True) <= WITHOUT_WEIGHT).all()):
+        return _sizes_apart(outputs, None)
+    known = outputs.isfinite()
+    finite = outputs.masked_fill(~known, 0.0)
+    largest = outputs.masked_fill(~known, -torch.inf).amax(2, keepdim=True)
+    weighs = known & (outputs >= largest - WITHOUT_WEIGHT)
+    # Where the numbers spread so far, a difference below the last digits of 1 is none.
+    sizes = _sizes_apart(finite, weighs).clamp(min=1.0)
+    return torch.where(weighs, sizes, _sizes_apart(finite, known))
 
 
-def _sizes(absolute: Tensor) -> Tensor:
-    by_channel = absolute.amax((0, 1))
-    by_position = absolute.amax(2)
-    by_channel = by_channel.clamp(min=float(by_channel.median()))
-    by_position = by_position.clamp(min=float(by_position.median()))
+def _sizes_apart(finite: Tensor, counted: Tensor | None) -> Tensor:
+    """Sizes by those channels of each position that count, None is all, without what these have in
+    common."""
+    # The median, which one large number does not move; of two channels it is one.
+    if counted is None:
+        middle = finite.median(2, keepdim=True).values
+    else:
+        middle = finite.masked_fill(~counted, torch.nan).nanmedian(2, keepdim=True).values
+    apart = finite - middle.nan_to_num(0.0)
+    return torch.maximum(_sizes(apart, counted), _sizes(finite, counted) / COMMON)
+
+
+def _sizes(numbers: Tensor, counted: Tensor | None) -> Tensor:
+    absolute = numbers.abs()
+    if counted is None:
+        by_channel = absolute.amax((0, 1))
+        by_position = absolute.amax(2)
+        in_channel, in_position = by_channel, by_position
+    else:
+        absolute = absolute.masked_fill(~counted, 0.0)
+        by_channel = absolute.amax((0, 1))
+        by_position = absolute.amax(2)
+        in_channel = by_channel[counted.any(0).any(0)]
+        in_position = by_position[counted.any(2)]
+    if in_channel.numel():
+        by_channel = by_channel.clamp(min=float(in_channel.median()))
+        by_position = by_position.clamp(min=float(in_position.median()))
     return torch.minimum(by_channel, by_position.unsqueeze(2))
 
 

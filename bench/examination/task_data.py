@@ -16,9 +16,10 @@ from torch import Tensor
 from bench.config.settings import Configuration
 from bench.examination.task_elsewhere import hashed_elsewhere
 from bench.records.code import code_hash, is_own
-from bench.training.building import data_hashes, task_of
+from bench.training.building import data_hashes, new_task, task_of
 from bench.training.mistakes import data_in_sentences
 from bench.training.seeding import kept_random_state, seed_generators
+from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Task
@@ -55,6 +56,7 @@ def examined_data_hashes(configuration: Configuration) -> dict[str, str]:
 
 
 _passed: set[tuple[str, str]] = set()  # settings and code of tasks that were examined here
+_first: dict[str, list[Batch]] = {}  # settings of a task -> its first batches, when it was examined
 
 
 def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
@@ -80,6 +82,7 @@ def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
                 f"{name}: the first {STEPS} batches of a training ask for nothing, since every "
                 "target is -100: give targets that count"
             )
+        _first[json.dumps(configuration.tasks, sort_keys=True)] = batches
     seed_generators(SECOND, CPU)
     again = task_of(configuration.tasks)
     if isinstance(again, Task):
@@ -91,6 +94,41 @@ def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
                 sequences = f"the sequences of training step {step}"
                 raise UserError(_differs(configuration.tasks["_target_"], sequences))
     _refuse_others(configuration.tasks["_target_"], hashes, again.data_hashes())
+
+
+def examine_task_again(
+    configuration: Configuration, task: Task, hashes: Mapping[str, str], steps: int
+) -> None:
+    """Compare what a task gives at the end of a run with what it gave at first, and with what one
+    that was just made gives.
+
+    Args:
+        task: of the run, which has made all of its batches.
+        hashes: of the data of the run.
+        steps: of the training.
+
+    Raises:
+        UnfitModel: they differ, so that no number of the run is a measurement.
+    """
+    target, seed = configuration.tasks["_target_"], configuration.seed
+    first = _first.get(json.dumps(configuration.tasks, sort_keys=True), [])
+    where = ", at the end of a run"
+    with kept_random_state(CPU):
+        fresh, unpadded = new_task(configuration), task_of(configuration.tasks)
+        assert isinstance(fresh, Task)
+        assert isinstance(unpadded, Task)
+        try:
+            for step, batch in enumerate(first):
+                if not _equal(batch, unpadded.training_batch(0, step, SIZE)):
+                    raise UserError(_differs(target, f"the sequences of step {step}", where))
+            for step in sorted({0, steps // 2, max(0, steps - 1)}):
+                batches = [each.training_batch(seed, step, SIZE) for each in (task, fresh)]
+                if not _equal(*batches):
+                    raise UserError(_differs(target, f"the sequences of step {step}", where))
+            _refuse_others(target, hashes, task.data_hashes(), where)
+            _refuse_others(target, hashes, fresh.data_hashes(), where)
+        except UserError as error:
+            raise UnfitModel(str(error)) from None
 
 
 def _refuse_others(
@@ -178,7 +216,7 @@ def _differs(target: str, what: str, where: str = "") -> str:
         "generator.random), and from neither np.random, random, torch nor a generator or a count "
         "that is kept between calls"
     )
-    if where:
+    if where.startswith(" in"):
         advice = (
             "and take the elements of a set by sorted(…), as their order, the hash of a string, "
             "addresses and the time are others in each process"

@@ -7,6 +7,7 @@ differs between processes. As a program it is that other process: ``FOLDER`` hol
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -18,13 +19,43 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.source_files import places_of, use_places
-from bench.examination.fresh_process import may_differ
+from bench.records.code import is_own, modules_behind
 from bench.training.building import task_of
 from core.processes import module_command
 
 SECONDS = 60.0  # after which the other process is given up, and nothing is known
 REQUEST, RESULT = "request.json", "result.json"
 Hashes = dict[str, str]  # split -> SHA-256 of its content
+# What a source may import or call to have numbers that another process has otherwise.
+MODULES = {"secrets", "uuid", "time", "datetime"}
+CALLS = {
+    *("hash", "id", "set", "frozenset", "getpid", "urandom", "getrandom", "SystemRandom"),
+    *("Random", "default_rng", "RandomState", "SeedSequence"),
+    # Addresses, of which the text of an object has one too.
+    *("repr", "__hash__", "data_ptr", "get_ident"),
+}
+
+
+def may_differ(target: str) -> bool:
+    """Whether the source of a class of another package or file, or of what it imports from there,
+    names a source of numbers that are others in another process."""
+    for name, path in modules_behind(target).items():
+        if is_own(name):
+            continue
+        if any(map(_names_a_source, ast.walk(ast.parse(path.read_bytes())))):
+            return True
+    return False
+
+
+def _names_a_source(node: ast.AST) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name in MODULES for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return node.module in MODULES or any(alias.name in CALLS for alias in node.names)
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+        return (called.id if isinstance(called, ast.Name) else called) in CALLS
+    return isinstance(node, ast.Set | ast.SetComp)
 
 
 @contextmanager

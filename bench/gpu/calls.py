@@ -14,6 +14,7 @@ from bench.gpu.parts import GpuPart, parts_of
 from bench.gpu.request import GpuRequest, request_of
 from bench.gpu.results import SETTLED, Outcome, Result, read_results
 from bench.gpu.summary import describe_end, print_result, write_summary
+from core.amounts import amount
 from core.children import SECONDS_TO_STOP, Ended, describe, run_to_end
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import ROOT
@@ -164,5 +165,5 @@ def _outcome(
         return "failed", unread
     left = [row for row in numbers["rows"] if row["left_since"]] if part.sweeps else []
     if left:
-        return "left", f"{len(left)} of {len(numbers['rows'])} rows"
+        return "left", f"{len(left)} of {amount(len(numbers['rows']), 'row')}"
     return "done", ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from bench.records.schema import Examination, RunRecord
 from bench.records.store import Store, record_path
 from core.files import open_regular
 from core.places import shown as shown_path
+from core.privacy import DETAILS
 from core.screen import console
 
 SAID: dict[Form, str] = {
@@ -26,7 +26,6 @@ SAID: dict[Form, str] = {
 }
 
 
-DETAILS = re.compile(r"details in work/(\w[\w.-]*)/traceback\.txt of the store")
 LARGEST_TRACEBACK = 2**20  # bytes that are looked through
 
 

@@ -99,6 +99,7 @@ Passed = Literal[
     "longest sequence",
     "moved parameters",
     "hidden vectors",
+    "in new processes",
 ]
 
 
@@ -108,7 +109,8 @@ class Examination(FrozenModel):
 
     Attributes:
         before: with fresh weights, before the training; empty where it is not known any more.
-        trained: with the weights that were scored, before test data were.
+        trained: with the weights that were scored, before test data were; "in new processes" is
+            about what was scored, and is asked of classes of other packages and files alone.
         unused_parameters: those that no output depends on, with these weights.
     """
 
@@ -130,6 +132,12 @@ class Restart(FrozenModel):
     seed: int
     training_loss: float | None
     kept: bool
+
+
+def initial_seed(restarts: Iterable[Restart], seed: int) -> int:
+    """The seed of the initial weights from which a run has those that it keeps: that of the start
+    that was kept, or the run's own."""
+    return next((restart.seed for restart in restarts if restart.kept), seed)
 
 
 class Trial(FrozenModel):

@@ -10,8 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from bench.config.settings import Configuration
-from bench.examination.examination import Examined, RepeatedAnswers, examine, positions_of_a_pass
+from bench.examination.examination import (
+    Examined,
+    RepeatedAnswers,
+    examine,
+    left_as_it_was,
+    positions_of_a_pass,
+)
+from bench.examination.fresh_process import ModelRecipe
+from bench.examination.reader import ModelReader, offers_hidden
 from bench.examination.scored import ScoredBatch
+from bench.records.code import is_own
 from bench.records.schema import Examination
 from bench.training.training import total_steps
 from tasks.interface import IGNORED, Batch, Task
@@ -54,6 +63,7 @@ class ExaminedWeights:
         task: that measures it.
         trained_by: the task that it was trained on, which may be another one.
         trained_on: positions of all batches of its training, padding included.
+        initial_seed: of the initial weights that it was trained from.
 
     Raises:
         UnfitModel: what it fails.
@@ -66,6 +76,7 @@ class ExaminedWeights:
         trained_by: Task,
         configuration: Configuration,
         trained_on: int,
+        initial_seed: int,
     ) -> None:
         seed, size = configuration.seed, configuration.training.batch_size
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
@@ -80,7 +91,13 @@ class ExaminedWeights:
             scored=_scored_positions(batch),
         )
         self.answers = RepeatedAnswers(model, batch.inputs[:2], seed)
-        self.scored = ScoredBatch(model, task.specification(), seed)
+        # The classes of this repository are code that anybody can read, and cost nothing more.
+        recipe = None
+        if not is_own(configuration.models["_target_"]):
+            recipe = ModelRecipe(configuration.models, task.specification(), initial_seed)
+        positions = positions_of_a_pass(trained_on)
+        self.scored = ScoredBatch(model, task.specification(), seed, recipe, positions)
+        self.model, self.batch, self.seed = model, batch, seed
 
     @contextmanager
     def during_evaluation(self) -> Iterator[None]:
@@ -95,13 +112,26 @@ class ExaminedWeights:
         self.answers.refuse_others()
         self.scored.examine()
 
+    def examine_elsewhere(self) -> None:
+        """Ask another process for sequences of a training batch, where no evaluation is made.
+
+        Raises:
+            UnfitModel: it answers otherwise.
+        """
+        reader = ModelReader(self.seed, offers_hidden(self.model))
+        with left_as_it_was(self.model, self.batch.inputs.device), self.scored.watching():
+            reader.read(self.model, self.batch.inputs)
+        self.scored.examine()
+
     def record(self, before: list[str]) -> Examination:
         """What a record says of it.
 
         Args:
             before: what the model had passed before its training.
         """
-        unused = self.examined.unused[:MOST_NAMES]
+        unused, passed = self.examined.unused[:MOST_NAMES], [*self.examined.passed]
+        if self.scored.asked_elsewhere:
+            passed.append("in new processes")
         return Examination.model_validate(
-            {"before": before, "trained": self.examined.passed, "unused_parameters": unused}
+            {"before": before, "trained": passed, "unused_parameters": unused}
         )

@@ -131,7 +131,8 @@ def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -
         try:  # all are of one model
             batch = first.task.training_batch(member.seed, 0, member.settings.batch_size)
             model = member.model.to(first.device)
-            if examine_fresh(model, first.task, batch.to(first.device), first.configuration).writes:
+            examined = examine_fresh(model, first.task, batch.to(first.device), first.configuration)
+            if examined.writes or examined.changes:  # by the calls of each model alone
                 return
         except UnfitModel:  # each run alone says so, before it is trained
             return

@@ -16,18 +16,20 @@ from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import Examined
+from bench.examination.fresh_process import start_server
 from bench.examination.repeatability import examine_model
-from bench.examination.task_data import fault_of_evaluation
+from bench.examination.splits import refuse_shared_sequences, watched_sequences
+from bench.examination.task_data import examine_task_again, fault_of_evaluation
 from bench.records.code import is_own
 from bench.records.identity import Identity
-from bench.records.schema import Cost, Curve, Restart
+from bench.records.schema import Cost, Curve, Restart, initial_seed
 from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
 from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
-from bench.training.training import Member, TrainingDiverged, TrainingReport
+from bench.training.training import Member, TrainingDiverged, TrainingReport, total_steps
 from bench.training.unfit import UnfitModel
 from core.errors import RUN_FAILED, UserError
 from core.files import (
@@ -155,13 +157,21 @@ class TrainingRun(Run):
         self.model = self._model_with_weights(self.trained)
         trained_by = self.training.task if self.training else self.task
         positions = self.trained.report.padded_positions
+        seed = initial_seed(self.trained.restarts, self.configuration.seed)
         self.examined = ExaminedWeights(
-            self.model, self.task, trained_by, self.configuration, positions
+            self.model, self.task, trained_by, self.configuration, positions, seed
         )
 
     def measure(self, split: Split) -> Evaluation:
         with self.examined.during_evaluation() if self.examined is not None else nullcontext():
             return evaluate(self.task, self.model, split, self.device, self.configuration.seed)
+
+    def conclude(self) -> None:
+        runs = [self, *([self.training] if self.training else [])]
+        for run in runs:
+            if not is_own(run.configuration.tasks["_target_"]):
+                steps = total_steps(run.task, run.configuration.training)
+                examine_task_again(run.configuration, run.task, run.identity.provenance.data, steps)
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained
@@ -199,6 +209,8 @@ class TrainingRun(Run):
         from bench.training.loop import fit
 
         settings, seed = self.configuration.training, self.configuration.seed
+        if not is_own(self.configuration.models["_target_"]):
+            start_server()  # it imports what it needs beside what follows
         cost = self.cost = self._count_cost()
         self._examine()
         self._rehearse()
@@ -321,24 +333,35 @@ class TrainingRun(Run):
         return examine_model(self.configuration, self.task, self.device)
 
     def _rehearse(self) -> None:
-        """Measure fresh weights by a task of somebody else, so that what stops its evaluation is
-        known before a training; once in a process for each of its settings.
+        """Measure fresh weights by a task of somebody else, so that what stops its evaluation, or
+        makes its numbers worthless, is known before a training; once in a process for each of its
+        settings.
 
         Raises:
-            UserError: the evaluation lacks what a record needs.
+            UserError: the evaluation lacks what a record needs, or its sequences are those of the
+                training.
         """
         settings = self.configuration.tasks
         key = json.dumps(settings, sort_keys=True), self.identity.provenance.task_code
         if is_own(settings["_target_"]) or key in _rehearsed:
             return
-        seed = self.configuration.seed
+        seed, target = self.configuration.seed, str(settings["_target_"])
         model = build_model(self.configuration, self.task, seed).to(self.device)
+
+        def measured(split: Split) -> Evaluation:
+            return evaluate(self.task, model, split, self.device, seed)
+
         try:
-            measured = evaluate(self.task, model, "validation", self.device, seed)
+            with watched_sequences(model) as on_validation:
+                evaluation = measured("validation")
+            if fault := fault_of_evaluation(evaluation, self.task.headline.name):
+                raise UserError(f"tasks ({target}): {fault}")
+            with watched_sequences(model) as on_test:
+                measured("test")
         except UnfitModel:  # what training can still change is judged when it has
             return
-        if fault := fault_of_evaluation(measured, self.task.headline.name):
-            raise UserError(f"tasks ({settings['_target_']}): {fault}")
+        trained_by = self.training.task if self.training else self.task
+        refuse_shared_sequences(trained_by, target, seed, on_validation, on_test)
         _rehearsed.add(key)
 
     def _count_cost(self) -> Cost:
@@ -348,10 +371,9 @@ class TrainingRun(Run):
 
     def _model_with_weights(self, trained: _Trained) -> nn.Module:
         path = self.work / "weights.safetensors"
-        seeds = (restart.seed for restart in trained.restarts if restart.kept)
         # What a model draws and no file holds, such as a buffer that is not persistent, is that
         # of the start whose weights were kept.
-        seed = next(seeds, self.configuration.seed)
+        seed = initial_seed(trained.restarts, self.configuration.seed)
         model = build_model(self.configuration, self.task, seed)
         load_weights(model, read_weights(path, trained.weights_sha256), path)
         return model.to(self.device).eval()

@@ -12,6 +12,7 @@ from bench.runs.moving import prove_moves
 from bench.runs.proving import Outcome, prove
 from bench.runs.requests import ProofRequest
 from bench.runs.wanted import of_records, of_task
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED
 from core.places import absolute, is_path
 from core.progress import progress
@@ -67,7 +68,7 @@ def _by_definitions(request: ProofRequest) -> bool:
     for old, new in sorted(moved.items()):
         print(f"moved: {old} is {new}")
     same = sum(outcome is None for outcome in outcomes.values())
-    pairs = f"{len(outcomes)} pairs of a task and a model"
+    pairs = amount(len(outcomes), "pair of a task and a model", "pairs of a task and a model")
     print(f"{same} of {pairs} have the same code in {commit[:8]}")
     return not any(isinstance(outcome, str) for outcome in outcomes.values())
 

@@ -326,8 +326,9 @@ def prove(
     sweeps = short_sweeps(task, runs)
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
         trees = trees_of(commit, Path(folder))
+        making = f"{task} by {commit[:8]} and by this checkout"
         for number, sweep in enumerate(sweeps):
-            report(f"{task} by {commit[:8]} and by this checkout", number, len(sweeps))
+            report(making, number, len(sweeps))
             try:
                 for pair in _make_both(trees, task, sweep, extra, number):
                     if not sweep.optional or pair.old.record.outcome == "ok":
@@ -336,7 +337,7 @@ def prove(
                 if sweep.optional:
                     continue
                 refusals = {**dict.fromkeys((*sweep.models, BASELINES), str(error)), **refusals}
-        report(f"{task}: both sides are made", len(sweeps), len(sweeps))
+        report(making, len(sweeps), len(sweeps))
     outcomes: dict[str, Outcome] = {}
     for model in dict.fromkeys(run.model for run in runs):
         made_by = {run.code for run in runs if run.model == model and run.code is not None}

@@ -52,6 +52,13 @@ class Run(ABC):
     def measure(self, split: Split) -> Evaluation:
         """The whole protocol on one split."""
 
+    def conclude(self) -> None:  # noqa: B027  # most have nothing to do after
+        """A last look once the last split is measured.
+
+        Raises:
+            UnfitModel: nothing that was measured counts; says why.
+        """
+
     @abstractmethod
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         """What the making took, as fields of the record, ``cost`` among them.
@@ -105,6 +112,13 @@ class Run(ABC):
             **measured,
         )
 
+    def _conclude(self, evaluations: dict[str, Evaluation]) -> None:
+        try:
+            self.conclude()
+        except UnfitModel:
+            evaluations.clear()
+            raise
+
     def _try(
         self, splits: list[Split], evaluations: dict[str, Evaluation]
     ) -> tuple[Outcome, str | None]:
@@ -113,6 +127,7 @@ class Run(ABC):
             self.prepare()
             for split in splits:
                 evaluations[split] = self.measure(split)
+            self._conclude(evaluations)
         except UserError:
             raise
         except Refused as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.config.config import training_configuration
 from bench.records.report import print_examination
-from bench.records.schema import Examination, RunRecord, write_record
+from bench.records.schema import Examination, RunRecord, initial_seed, write_record
 from bench.records.store import Store
 from bench.runs.examined import ExaminedWeights, examine_fresh
 from bench.runs.requests import ExaminationRequest
@@ -30,7 +30,10 @@ def examine_weights(saved: SavedRun) -> ExaminedWeights:
     """
     trained_by = build_task(training_configuration(saved.configuration))
     trained_on = saved.record.cost.training_tokens
-    return ExaminedWeights(saved.model, saved.task, trained_by, saved.configuration, trained_on)
+    seed = initial_seed(saved.record.restarts, saved.record.seed)
+    return ExaminedWeights(
+        saved.model, saved.task, trained_by, saved.configuration, trained_on, seed
+    )
 
 
 def examine_saved(saved: SavedRun) -> Examination:
@@ -42,6 +45,7 @@ def examine_saved(saved: SavedRun) -> Examination:
     """
     configuration, record = saved.configuration, saved.record
     weights = examine_weights(saved)
+    weights.examine_elsewhere()
     trained_by = build_task(training_configuration(configuration))
     size = configuration.training.batch_size
     batch = trained_by.training_batch(record.seed, 0, size).to(saved.device)

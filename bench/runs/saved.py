@@ -24,12 +24,13 @@ from bench.records.code import code_hash
 from bench.records.equivalence import todays_name
 from bench.records.record_files import is_record, records_below
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
-from bench.records.schema import RunRecord, read_record
+from bench.records.schema import RunRecord, initial_seed, read_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import LOCATIONS
 from bench.training.building import build_task, build_to_train, prepare_data, resolve_device
 from bench.training.numerics import set_numerics
 from bench.training.storage import load_weights, read_weights
+from core.amounts import amount
 from core.errors import UserError, nearest
 from core.files import open_regular
 from core.progress import Report, silent
@@ -85,8 +86,9 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
             f"{run} is a committed record, whose weights are not here: python -m "
             f"leaderboards.verify {run} makes the run again and compares"
         )
+    names = f"ids are the names of its {amount(len(ids), 'file')}" if ids else "it holds no record"
     raise UserError(
-        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(ids)} files"
+        f"no run in {folder} has '{run}' in its id: {names}"
         f"{hint}; a run that is missing is made by bench.train"
     )
 
@@ -129,8 +131,8 @@ def load_run(
     set_numerics(configuration.training.threads)
     prepare_data(configuration, report)
     task = build_task(configuration)
-    seeds = (restart.seed for restart in record.restarts if restart.kept)
-    model = build_to_train(configuration, task, next(seeds, record.seed), copies=1)
+    seed = initial_seed(record.restarts, record.seed)
+    model = build_to_train(configuration, task, seed, copies=1)
     target = str(record.config["models"].get("_target_"))
     same_code = code_hash(target) == record.provenance.model_code
     edited = not same_code and todays_name(record.config, record.provenance) is None

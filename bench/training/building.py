@@ -109,7 +109,15 @@ def task_or_measurement(configuration: Configuration) -> Task | Measurement:
         with suppress(OSError, ValueError):  # an address may be too long for a path
             if path.exists() and not path.is_file() and not path.is_dir():
                 raise UserError(f"tasks.{name}={path} {NOT_REGULAR}, and no folder")
-    task = _build_task(*_cache_key(configuration))
+    return _with_padding(_build_task(*_cache_key(configuration)), configuration)
+
+
+def new_task(configuration: Configuration) -> Task | Measurement:
+    """The same, as an object of its own, which shares no data and no state with any other."""
+    return _with_padding(task_of(configuration.tasks), configuration)
+
+
+def _with_padding(task: Task | Measurement, configuration: Configuration) -> Task | Measurement:
     multiple = configuration.training.pad_to_multiple_of
     return with_padded_batches(task, multiple) if isinstance(task, Task) and multiple > 1 else task
 

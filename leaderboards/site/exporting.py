@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.amounts import amount
 from core.errors import OK
 from core.places import shown
 from core.progress import progress
@@ -22,6 +23,9 @@ def export(request: ExportRequest) -> int:
         site = Site(request.board)
         count, changed = write(target, site.digest, site.files(report))
     board_name = site.digest[:12]
-    print(f"{shown(target)}: {count} files of board {board_name}, {changed} of them new or changed")
+    print(
+        f"{shown(target)}: {amount(count, 'file')} of board {board_name}, {changed} of them new or "
+        "changed"
+    )
     print(f"open {(target / 'index.html').resolve().as_uri()}")
     return OK

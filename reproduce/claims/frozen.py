@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.records.schema import RunRecord
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import write_atomically
 from core.reading import own_yaml
@@ -260,7 +261,9 @@ def main(update: bool, claims: Claims, judge_again: Callable[[], None]) -> int:
     elif lines:
         command = "`python -m reproduce claims update=true` sets them now"
         raise UserError(
-            f"{len(lines)} claims or numbers of judging are not as they were frozen: {command}",
+            f"{amount(len(lines), 'claim or number', 'claims or numbers')} of judging "
+            f"{'is not as it was' if len(lines) == 1 else 'are not as they were'} frozen: "
+            f"{command}",
             VERIFICATION_FAILED,
         )
     else:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.records.report import table_of
 from bench.records.schema import RunRecord
 from bench.records.store import Store
+from core.amounts import amount
 from core.places import shown
 from core.progress import duration
 from core.screen import console
@@ -100,7 +101,8 @@ def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
     paths = sorted(shown(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
     command = shlex.join(["python", "-m", "leaderboards.add", *paths])
     judge = "python -m reproduce verdicts update=true && python -m leaderboards.build"
-    print(f"their {len(paths)} records are committed by:\n  {command}\n  {judge}")
+    committed_by = amount(len(paths), "record is committed by", "records are committed by")
+    print(f"their {committed_by}:\n  {command}\n  {judge}")
 
 
 def _served(review: Review) -> str:

@@ -1,8 +1,8 @@
 """Guests that a test draws: one small honest network, and faults or oddities that settings place.
 
 Each class is one kind. Its settings say where and how strong: which positions, how far ahead, in
-which mode. No source of random numbers is named here, since the examination starts a process for
-the classes of such a module: guests that draw are in ``tests.bench.training.drawing_guests``.
+which mode. Guests that draw random numbers are in ``tests.bench.training.drawing_guests``, and
+those that remember sequences in ``remembering``.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.examination.rounding import sizes_of
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 from tests.bench.examination.generated import Guest
@@ -89,3 +90,40 @@ def test_weights_that_a_call_moves_are_left_as_they_were(trained: bool) -> None:
         examined(model, trained=trained)
     after = model.state_dict()
     assert all(torch.equal(after[name], value) for name, value in before.items())
+
+
+class Masked(Guest):
+    """Classes that are never meant have one very small logit: the first half and one more."""
+
+    mask, leak = -1e7, 0.0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = super().forward(inputs)
+        following = torch.cat([inputs[:, 1:], inputs[:, -1:]], 1)
+        outputs = outputs + self.leak * functional.one_hot(following, VOCABULARY)
+        masked = torch.arange(VOCABULARY) < VOCABULARY // 2 + 1
+        return outputs.masked_fill(masked, self.mask)
+
+
+@pytest.mark.parametrize("mask", [-100.0, -1e4, -1e7, -1e9, -1e30, float("-inf")])
+@pytest.mark.parametrize("trained", [False, True])
+def test_masked_classes_hide_nothing_and_are_no_fault(mask: float, trained: bool) -> None:
+    """They are more than half of the classes, so that the median of the logits is the mask."""
+    honest = made(Masked)
+    honest.mask = mask
+    assert "causal by values" in examined(honest, trained=trained).passed
+    leaking = made(Masked)
+    leaking.mask, leaking.leak = mask, 1.0
+    with pytest.raises(UnfitModel, match="sees the future"):
+        examined(leaking, trained=trained)
+
+
+def test_tolerances_follow_from_the_classes_that_weigh() -> None:
+    logits = torch.randn(2, 5, 9, generator=torch.Generator().manual_seed(0))
+    alone = sizes_of(logits[..., 5:])
+    for mask in (-200.0, -1e7, -1e9, -torch.inf):
+        beside = torch.cat([torch.full((2, 5, 5), mask), logits[..., 5:]], 2)
+        sizes = sizes_of(beside)[..., 5:]
+        assert bool((sizes >= alone).all())
+        assert float(sizes.max()) <= max(1.0, float(alone.max()))
+    assert float(sizes_of(1e6 + logits).max()) <= 1e6 / 1000

@@ -14,7 +14,7 @@ import torch
 
 from bench.config.config import compose
 from bench.config.settings import Configuration
-from bench.examination import repeatability
+from bench.examination import repeatability, task_elsewhere
 from bench.examination.repeatability import examine_model, examine_repeatability
 from bench.training.building import build_task
 from bench.training.unfit import UnfitModel
@@ -135,7 +135,7 @@ def test_what_a_module_draws_as_it_is_imported_is_the_same_in_every_process(stra
     assert examine_model(configuration, build_task(configuration), CPU) == ()
 
 
-def test_only_a_source_that_names_such_draws_starts_a_process(tmp_path: Path) -> None:
+def test_only_a_task_whose_source_names_such_draws_starts_a_process(tmp_path: Path) -> None:
     asked = {
         "import torch\n\n\ndef f(x, time):\n    return x.set_(time), {1: 2}, x.seed\n": False,
         "def f(names):\n    return {*names}\n": True,
@@ -151,12 +151,11 @@ def test_only_a_source_that_names_such_draws_starts_a_process(tmp_path: Path) ->
         for number, (source, differs) in enumerate(asked.items()):
             (tmp_path / f"source_{number}.py").write_text(source)
             importlib.invalidate_caches()
-            found = repeatability.may_differ(f"source_{number}.Model")
+            found = task_elsewhere.may_differ(f"source_{number}.Model")
             assert found is differs, source
 
 
-def test_buffers_that_training_changes_want_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeatability, "may_differ", lambda target: False)
+def test_buffers_that_training_changes_want_one_process() -> None:
     place = f"{guests.__name__}.Statistics"
     configuration = of(place, "training.devices=2")
     with pytest.raises(UnfitModel, match=r"norm\.running_mean, by a part of each batch"):

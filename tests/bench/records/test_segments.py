@@ -67,7 +67,7 @@ def test_what_is_packed_is_read_listed_and_taken_out_as_it_was(
     before = {path: (path.read_bytes(), read_file(path)) for path in paths}
     in_order = [path for _, path, _ in files_in([RecordFolder(tmp_path / "records", COMMITTED)])]
     assert pack.main([f"records={tmp_path / 'records'}"]) == 0
-    assert "5 records moved into 1 new segments" in capsys.readouterr().out
+    assert "5 records moved into 1 new segment below" in capsys.readouterr().out
     (segment,) = folder.iterdir()
     assert segment.name.endswith(SUFFIX)
     assert records_in(folder) == paths == records_below(tmp_path)
@@ -108,7 +108,9 @@ def test_blocks_and_segments_are_as_many_as_are_needed(
         write_segments(tmp_path, {"run-0": os.urandom(9000).hex().encode()})
 
 
-def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(folder: Path) -> None:
+def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     packing.pack(folder)
     first = records_in(folder)[0]
     older = read_record(first)
@@ -123,8 +125,12 @@ def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(folder: Path)
     # The same record as a file again: nothing is packed twice.
     write_record(newer, folder)
     before = set(folder.iterdir()) - {first}
+    capsys.readouterr()
     packing.pack(folder)
+    assert capsys.readouterr().out.startswith(f"1 file below {folder} deleted")
     assert set(folder.iterdir()) == before
+    packing.pack(folder)
+    assert capsys.readouterr().out.startswith("nothing to move")
     # What was withdrawn stays a file when it comes back, so that it counts.
     write_record(older, folder)
     packing.pack(folder)
@@ -133,13 +139,16 @@ def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(folder: Path)
 
 
 def test_what_is_withdrawn_counts_no_more_until_its_line_is_gone(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packing.pack(folder)
     paths = records_in(folder)
+    capsys.readouterr()
     words = [f"records={tmp_path / 'records'}"]
     assert pack.main([f"withdraw={paths[0].stem}", f"withdraw={paths[3].stem}", *words]) == 0
     assert records_in(folder) == [paths[1], paths[2], paths[4]]
+    withdrawn = f"withdrawn: {paths[0].stem} ({folder / WITHDRAWN} names it"
+    assert capsys.readouterr().out.startswith(withdrawn)
     with pytest.raises(UserError, match="there is no record"):
         read_record(paths[0])
     with pytest.raises(UserError, match="there is no record 'regbench-gpt2'"):
