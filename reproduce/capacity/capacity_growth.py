@@ -8,7 +8,7 @@ from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import UNTRAINED, Control
 from reproduce.claims.grammar import Records, Rule, Runs, each
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import RowOf
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds

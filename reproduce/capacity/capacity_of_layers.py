@@ -12,7 +12,7 @@ from reproduce.capacity.runs import CLASSES, LOW_RANK, MLP, TASK
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
 from reproduce.claims.grammar import Records, Runs, once, setting, where
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import Plot
 from reproduce.drawing.traces import level, over_draws
 from reproduce.experiment import Experiment, OverSeeds

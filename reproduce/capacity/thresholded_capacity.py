@@ -8,7 +8,7 @@ from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Records, Rule, Runs, each
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import Plot, Traces
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds

@@ -53,8 +53,6 @@ def keywords(trace: Trace) -> dict[str, Any]:
 
 def legend_entries(panel: Panel) -> list[Line2D]:
     """A handle for each text of the legend, grey where it stands for traces of several colours."""
-    from matplotlib.lines import Line2D
-
     groups: dict[str, list[Trace]] = {}
     for trace in sorted(panel.traces, key=lambda trace: ORDER.index(trace.role)):
         if trace.entry and trace.mark not in ("heat", "contour") and trace.shade is None:
