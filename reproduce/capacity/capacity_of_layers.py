@@ -141,9 +141,7 @@ CLAIMS = (
 
 def _traces(growth: Growth, colour: str, records: Records) -> list[Trace]:
     """Every draw by size."""
-    draws = growth.draws(records)
-    columns = {size: [draw[size] for draw in draws] for size in sorted(draws[0] if draws else [])}
-    return [over_draws(growth.runs.label, columns, colour=colour)]
+    return [over_draws(growth.runs.label, growth.by_size(records), colour=colour)]
 
 
 def _as_many(records: Records) -> list[Trace]:

@@ -75,9 +75,8 @@ CLAIMS = (
 
 def _dots(growth: Growth) -> Traces:
     def traces(records: Records) -> list[Trace]:
-        draws = growth.draws(records)
-        columns = {d: [draw[d] for draw in draws] for d in sorted(draws[0] if draws else [])}
-        return [over_draws(growth.runs.label, columns, colour=str(growth.runs.model))]
+        numbers = growth.by_size(records)
+        return [over_draws(growth.runs.label, numbers, colour=str(growth.runs.model))]
 
     return traces
 

@@ -64,9 +64,7 @@ def _samples_to_half(layer: str) -> Traces:
     label, colour = LAYERS[layer]
 
     def traces(records: Records) -> list[Trace]:
-        draws = GROWTHS[layer].draws(records)
-        columns = {n: [draw[n] for draw in draws] for n in (draws[0] if draws else [])}
-        return [over_draws(label, columns, colour=colour)]
+        return [over_draws(label, GROWTHS[layer].by_size(records), colour=colour)]
 
     return traces
 
