@@ -120,7 +120,7 @@ def _check(
             raise UserError(f"there is no model '{model}' for {task}: {nearest(str(model), names)}")
 
 
-main = command_line(HELP, _read, request_of, "bench.runs.proofs:prove_all")
+main = command_line(HELP, _read, request_of, "bench.runs.proofs.printing:prove_all")
 
 
 if __name__ == "__main__":

@@ -39,10 +39,9 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     name, *rest = words
     values = texts(rest)
     if name == "claims":
-        hashes = {
-            n: [claim.hashes for claim in experiment.claims]
-            for n, experiment in reproductions.items()
-        }
+        hashes = {}
+        for figure, experiment in reproductions.items():
+            hashes[figure] = [claim.hashes for claim in experiment.claims]
         is_update = _is_update(values, frozen.HELP)
         return frozen.main(is_update, hashes, partial(judge_again, reproductions))
     if name == "repeats":

@@ -133,7 +133,8 @@ def join_topics(topics: Iterable[str]) -> str:
     for topic in dict.fromkeys(topics):
         quantity, _, value = topic.partition(" = ")
         values.setdefault(quantity, []).append(value)
-    return "; ".join(
-        f"{quantity} = {', '.join(values_of_quantity)}" if any(values_of_quantity) else quantity
-        for quantity, values_of_quantity in values.items()
-    )
+    joined = []
+    for quantity, values_of_quantity in values.items():
+        listed = ", ".join(values_of_quantity)
+        joined.append(f"{quantity} = {listed}" if any(values_of_quantity) else quantity)
+    return "; ".join(joined)

@@ -7,8 +7,8 @@ otherwise. Nothing that it was asked before can answer there, strings have other
 modules are imported anew.
 
 A server that has imported PyTorch and this project forks these processes, in a tenth of a second
-each. It has no threads and no GPU. As a program this module is that server: each line of its
-standard input is a request, whose folder says what is asked.
+each. It computes nothing itself and opens no GPU. As a program this module is that server: each
+line of its standard input is a request, whose folder says what is asked.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def answer_elsewhere(
 
 
 def _is_double(model: nn.Module) -> bool:
-    return any(parameter.dtype == torch.float64 for parameter in model.parameters())
+    return all(p.dtype == torch.float64 for p in model.parameters() if p.is_floating_point())
 
 
 class _Server:

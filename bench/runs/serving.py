@@ -57,7 +57,7 @@ def devices_elsewhere(class_of_nodes: str) -> Iterator[None]:
 
 
 class _Naming(Protocol):
-    """What :mod:`bench.examination.naming` has."""
+    """What :mod:`bench.runs.naming` has."""
 
     def device_class(self, name: str) -> str: ...
     def examined_data_hashes(self, configuration: Configuration) -> Hashes: ...
@@ -68,7 +68,7 @@ class _Naming(Protocol):
 def _naming() -> _Naming:
     """The functions that name a run by its data and device. Importing them takes a second, for
     PyTorch; most names are told without."""
-    from bench.examination import naming
+    from bench.runs import naming
 
     return naming
 

@@ -93,11 +93,11 @@ class EvidenceRequest:
             of_task = task_keys(reproductions[name], self.preset) if self.others else {}
             keys_by_figure[name] = {*shared, *of_task, *(f"tasks.{key}" for key in of_task)}
         for key, value in self.others.items():
-            if not any(key in keys for keys in keys_by_figure.values()):
-                valid = {*OWN, *(key for keys in keys_by_figure.values() for key in keys)}
+            known = set().union(*keys_by_figure.values())
+            if key not in known:
                 raise UserError(
                     f"'{setting_shown(key, value)}' is known to none of these figures: "
-                    + nearest(key, valid)
+                    + nearest(key, known.union(OWN))
                 )
         settings_by_figure = {}
         for name, keys in keys_by_figure.items():

@@ -14,6 +14,7 @@ from core.places import shown
 from core.progress import duration
 from core.screen import console
 from reproduce.claims.claims import ClaimResult
+from reproduce.planned import PlannedRun
 from reproduce.planning.cost import ExpectedCost
 from reproduce.planning.experiments import DecidingRuns
 from reproduce.planning.survey import Review, Step, Survey
@@ -59,7 +60,10 @@ def print_plan(
         if line:
             screen.print(line, soft_wrap=True)
     print_experiments(deciding)
-    survey.speeds.print_basis([run for step in steps for run in step.candidate.runs])
+    runs: list[PlannedRun] = []
+    for step in steps:
+        runs += step.candidate.runs
+    survey.speeds.print_basis(runs)
 
 
 def print_experiments(experiments: Sequence[DecidingRuns]) -> None:

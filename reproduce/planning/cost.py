@@ -245,12 +245,13 @@ class Speeds:
         """Runs of the kinds that have most of what is wanted; what is first counts first."""
         key = (*wanted, *wanted.values())
         if key not in self._close:
-            unlike = {k: [getattr(k, n) != v for n, v in wanted.items()] for k in self._of_kind}
-            least = min(unlike.values())
+            kinds_by_difference: dict[tuple[bool, ...], list[RunKind]] = defaultdict(list)
+            for kind in self._of_kind:
+                differs = tuple(getattr(kind, name) != value for name, value in wanted.items())
+                kinds_by_difference[differs].append(kind)
             self._close[key] = []
-            for kind, differs in unlike.items():
-                if differs == least:
-                    self._close[key] += self._of_kind[kind]
+            for kind in kinds_by_difference[min(kinds_by_difference)]:
+                self._close[key] += self._of_kind[kind]
         return self._close[key]
 
     def _training(self, configuration: Configuration) -> ExpectedCost:

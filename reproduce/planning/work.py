@@ -129,7 +129,8 @@ def _conclude(first: Survey, last: Survey) -> None:
     for figure, _ in changed:
         names.update(*(run.identities for run in last.reviews[figure].runs))
     committed = {(r.identity, r.seed) for r in last.shelf.committed}
-    new = [
-        r for r in last.shelf.local if r.identity in names and (r.identity, r.seed) not in committed
-    ]
+    new = []
+    for record in last.shelf.local:
+        if record.identity in names and (record.identity, record.seed) not in committed:
+            new.append(record)
     print_how_to_commit(new, last.store)

@@ -102,7 +102,9 @@ def _shared_entries(picture: Picture) -> list[Line2D]:
     """The entries of the legend below all panels, each text once."""
     if not picture.legend:
         return []
-    entries = [entry for panel in picture.panels for entry in legend_entries(panel)]
+    entries: list[Line2D] = []
+    for panel in picture.panels:
+        entries += legend_entries(panel)
     return list({entry.get_label(): entry for entry in reversed(entries)}.values())[::-1]
 
 
@@ -131,10 +133,10 @@ def _rows(figure: Figure, picture: Picture) -> None:
         grid = figure.subplots(len(rows), len(rows[0].panels), squeeze=False, **sizes)
     else:
         parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
-        grid = [
-            part.subplots(1, len(row.panels), squeeze=False, width_ratios=row.widths or None)[0]
-            for part, row in zip(parts, rows, strict=True)
-        ]
+        grid = []
+        for part, row in zip(parts, rows, strict=True):
+            widths = row.widths or None
+            grid.append(part.subplots(1, len(row.panels), squeeze=False, width_ratios=widths)[0])
     for row, axes in zip(rows, grid, strict=True):
         _row(picture, row, axes)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from bench.config.files import group_file
 from bench.records.store import Store
-from bench.runs.moving import prove_moves
-from bench.runs.proving import Outcome, prove
+from bench.runs.proofs.moving import prove_moves
+from bench.runs.proofs.proving import Outcome, prove
+from bench.runs.proofs.wanted import of_records, of_task
 from bench.runs.requests import ProofRequest
-from bench.runs.wanted import of_records, of_task
 from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED
 from core.places import absolute, is_path

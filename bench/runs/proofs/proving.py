@@ -22,7 +22,7 @@ from bench.records.equivalence import Code, Compared, Config, Equivalence, add_e
 from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
-from bench.runs.wanted import BASELINES, Wanted, model_of, models_to_compare
+from bench.runs.proofs.wanted import BASELINES, Wanted, model_of, models_to_compare
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT
