@@ -24,6 +24,7 @@ _PUBLIC = {
     "read_board": "leaderboards.surface",
     "judge": "reproduce.claims.surface",
     **dict.fromkeys(("Runs", "Number", "within", "above"), "reproduce.claims.grammar"),
+    "UnfitModel": "bench.training.unfit",
     "UserError": "core.errors",
 }
 __all__ = [*_PUBLIC]

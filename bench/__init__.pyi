@@ -7,6 +7,7 @@ from bench.surface import load_task as load_task
 from bench.surface import read_records as read_records
 from bench.surface import run as run
 from bench.surface import run_sweep as run_sweep
+from bench.training.unfit import UnfitModel as UnfitModel
 from core.errors import UserError as UserError
 from leaderboards.surface import read_board as read_board
 from reproduce.claims.grammar import Number as Number
@@ -18,6 +19,7 @@ from reproduce.claims.surface import judge as judge
 __all__ = [
     "Number",
     "Runs",
+    "UnfitModel",
     "UserError",
     "above",
     "examine_model",

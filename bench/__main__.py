@@ -7,7 +7,7 @@ import textwrap
 
 from bench.config.groups import card, choices, model_groups
 from core.errors import OK, UserError, command, nearest
-from core.words import wants_help
+from core.words import by_name, wants_help
 
 COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
@@ -42,9 +42,7 @@ COMMANDS = {
 def main(arguments: list[str]) -> int:
     """List commands, tasks, models and presets; tell all of one of them; or call the doctor."""
     if arguments[:1] == ["doctor"]:
-        from bench.doctor import main as doctor
-
-        return doctor(arguments[1:])
+        return int(by_name("bench.doctor:main")(arguments[1:]))
     if arguments and not wants_help(arguments):
         return _tell(arguments)
     print("commands (each answers --help):")

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,17 +34,15 @@ Finding = tuple[bool, str]  # whether all is well, and one line
 HELP = "usage: python -m bench doctor\n\nSay what this machine can run; it takes no settings."
 
 
-@command_line(HELP, list)
-def main(settings: list[str]) -> int:
-    """The same as ``python -m bench doctor``."""
+def examine(settings: Sequence[str] = ()) -> int:
+    """Print one line for each thing looked at; exit code 1 when something needed is missing.
+
+    Raises:
+        UserError: there are settings, which it does not have.
+    """
     if settings:
         wrong = settings[0]
         raise UserError(f"doctor takes no settings, got '{wrong}': try `python -m bench doctor`")
-    return examine()
-
-
-def examine() -> int:
-    """Print one line for each thing looked at; exit code 1 when something needed is missing."""
     healthy = True
     for title, findings in (
         ("versions", _versions()),
@@ -153,6 +151,9 @@ def _version(program: str) -> str:
         answer.seek(0)
         return answer.read(1000).decode(errors="replace").strip()
     return ""
+
+
+main = command_line(HELP, list, examine)
 
 
 if __name__ == "__main__":

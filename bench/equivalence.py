@@ -8,7 +8,9 @@ from typing import Any
 from bench.config.command_line import Settings, read_with_lists
 from bench.config.files import models_of
 from bench.config.groups import choices
-from core.errors import OK, VERIFICATION_FAILED, UserError, command, nearest
+from bench.records.equality.renames import Renames
+from bench.runs.requests import ProofRequest
+from core.errors import UserError, command, nearest
 from core.places import absolute
 from core.words import command_line
 
@@ -59,26 +61,29 @@ def _read(words: list[str]) -> tuple[Settings, list[str]]:
     return read_with_lists(others), renamed
 
 
-@command_line(HELP, _read)
-def main(request: tuple[Settings, list[str]]) -> int:
-    """Exit code 0 when everything asked for is proven, 4 when something is refused."""
-    settings, renamed = request
+def request_of(settings_and_renamed: tuple[Settings, list[str]]) -> ProofRequest:
+    """What the settings of the command line ask for.
+
+    Raises:
+        UserError: settings that mean nothing here, or not together.
+    """
+    settings, renamed = settings_and_renamed
     if renamed:
         settings.setdefault("moved", True)
     extra = {key: settings.pop(key) for key in list(settings) if key not in KEYS}
-    task, models, preset = (settings.get(key) for key in ("tasks", "models", "preset"))
+    models = settings.get("models")
     models = [models] if isinstance(models, str) else models
     _check(settings, models or [], extra, renamed)
-    from bench.runs.proofs import prove_by_definitions, prove_by_runs
-
-    commit = str(settings.get("commit", "HEAD"))
-    if settings.get("moved"):
-        store = absolute(str(settings.get("store", "runs")))
-        all_proven = prove_by_definitions(commit, store, renamed)
-    else:
-        by_records = bool(settings.get("records"))
-        all_proven = prove_by_runs(task, models, preset, None if by_records else commit, extra)
-    return OK if all_proven else VERIFICATION_FAILED
+    return ProofRequest(
+        commit=None if settings.get("records") else str(settings.get("commit", "HEAD")),
+        by_definitions=bool(settings.get("moved")),
+        renames=Renames.read(renamed),
+        store=absolute(str(settings.get("store", "runs"))),
+        task=settings.get("tasks"),
+        models=models,
+        preset=settings.get("preset"),
+        extra=extra,
+    )
 
 
 def _check(
@@ -113,6 +118,9 @@ def _check(
     for model in models:
         if model not in names:
             raise UserError(f"there is no model '{model}' for {task}: {nearest(str(model), names)}")
+
+
+main = command_line(HELP, _read, request_of, "bench.runs.proofs.printing:prove_all")
 
 
 if __name__ == "__main__":

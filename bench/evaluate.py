@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from bench.config.command_line import Settings, read
 from bench.config.source_files import trusted_names
-from core.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, command
-from core.files import write_atomically
+from bench.runs.requests import EvaluationRequest, refuse_unused, store_of, take_task_settings
+from core.errors import command
 from core.places import absolute
 from core.words import command_line
-
-TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
 HELP = """\
 usage: python -m bench.evaluate run=ID [tasks=TASK] [store=FOLDER] [device=cpu|cuda]
@@ -31,35 +27,28 @@ The weights are examined first, as by bench.examine: what sees the future is no 
 Exit code 4 when a metric differs from the record by more than 1e-6, or the model fails."""
 
 
-@command_line(HELP, read)
-def main(settings: Settings) -> int:
-    """Exit code 0 when every metric is that of the record, 4 when one is not."""
+def request_of(settings: Settings) -> EvaluationRequest:
+    """What the settings of the command line ask for.
+
+    Raises:
+        UserError: an unknown setting, or no run.
+    """
     names = ("run", "store", "device", "tasks", "trust", "output")
     run, store, device, task, trust, output = (settings.pop(name, None) for name in names)
-    keys = [key for key in settings if key.startswith("tasks.")]
-    of_task = {key.removeprefix("tasks."): settings.pop(key) for key in keys}
-    if settings or not run:
-        unknown = next(iter(settings), None)
-        wrong = f"there is no setting '{unknown}'" if unknown else "no run is named"
-        raise UserError(f"{wrong}: usage is bench.evaluate run=ID [store=FOLDER] [device=cpu]")
-    if store == "":
-        raise UserError("store= is empty: give the folder of the runs, or leave it out for runs")
-    from bench.records.report import print_comparison
-    from bench.runs.evaluating import EvaluationRequest, evaluate_again, evaluate_by
-
-    request = EvaluationRequest(
+    of_task = take_task_settings(settings)
+    refuse_unused(settings, run, "bench.evaluate run=ID [store=FOLDER] [device=cpu]")
+    return EvaluationRequest(
         run=str(run),
-        store=absolute(str(store or "runs")),
+        store=absolute(store_of(store)),
         device=None if device is None else str(device),
+        task=None if task is None else str(task),
         settings=of_task,
         trust=trusted_names(trust),
+        output=None if output is None else absolute(str(output)),
     )
-    if task is not None:
-        return OK if evaluate_by(str(task), request).outcome == "ok" else RUN_FAILED
-    record, metrics = evaluate_again(request)
-    if output is not None:
-        write_atomically(absolute(str(output)), json.dumps(metrics).encode())
-    return OK if print_comparison(record, metrics) <= TOLERANCE else VERIFICATION_FAILED
+
+
+main = command_line(HELP, read, request_of, "bench.runs.evaluating:evaluate_run")
 
 
 if __name__ == "__main__":

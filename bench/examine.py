@@ -6,7 +6,8 @@ from pathlib import Path
 
 from bench.config.command_line import Settings, read
 from bench.config.source_files import trusted_names
-from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from bench.runs.requests import ExaminationRequest, refuse_unused, store_of, take_task_settings
+from core.errors import UserError, command
 from core.words import command_line
 
 HELP = """\
@@ -27,27 +28,24 @@ a model that is not of this project (several: "trust=[package,./FILE.py]").
 Exit code 4 when the model fails."""
 
 
-@command_line(HELP, read)
-def main(settings: Settings) -> int:
-    """Exit code 0 when the model passes, 4 when it fails."""
-    keys = [key for key in settings if key.startswith("tasks.")]
-    places = {key.removeprefix("tasks."): settings.pop(key) for key in keys}
+def request_of(settings: Settings) -> ExaminationRequest:
+    """What the settings of the command line ask for.
+
+    Raises:
+        UserError: an unknown setting, no run, or a value that cannot be used.
+    """
+    places = take_task_settings(settings)
     run, store, device, trust = (settings.pop(k, None) for k in ("run", "store", "device", "trust"))
     write = settings.pop("write", True)
-    if settings or not run:
-        unknown = next(iter(settings), None)
-        wrong = f"there is no setting '{unknown}'" if unknown else "no run is named"
-        raise UserError(f"{wrong}: usage is bench.examine run=ID [store=FOLDER] [device=cpu]")
+    refuse_unused(settings, run, "bench.examine run=ID [store=FOLDER] [device=cpu]")
     if type(write) is not bool:
         raise UserError(f"write={write} is neither true nor false")
-    if store == "":
-        raise UserError("store= is empty: give the folder of the runs, or leave it out for runs")
-    from bench.runs.reexamining import examine_run
-
-    root = Path(str(store or "runs"))
+    root = Path(store_of(store))
     device = device and str(device)
-    passed = examine_run(str(run), root, device, places, trusted_names(trust), write=write)
-    return OK if passed else VERIFICATION_FAILED
+    return ExaminationRequest(str(run), root, device, places, trusted_names(trust), write)
+
+
+main = command_line(HELP, read, request_of, "bench.runs.reexamining:examine_run")
 
 
 if __name__ == "__main__":

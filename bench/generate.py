@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from core.errors import OK, command
-from core.escaping import terminal
-from core.progress import progress
+from core.errors import command
 from core.words import command_line, texts
 
 HELP = """\
@@ -32,21 +28,12 @@ Let the model of a saved run go on with a text. The run's task must be one of te
 example: python -m bench.generate run=ID prompt="Once upon a time" temperature=0.8 top_p=0.95"""
 
 
-@command_line(HELP, texts)
-def main(words_by_key: Mapping[str, str | None]) -> int:
-    """Print continuations of a text, best or first drawn first."""
-    from bench.writing.requests import GenerationSettings
-
-    settings = GenerationSettings.of(words_by_key)
-    from bench.writing.continuations import continue_run
-
-    with progress() as report:
-        continuations = continue_run(settings, report)
-    for text, tokens, has_ended, log_probability in continuations:
-        ended = "ended" if has_ended else "not ended"
-        print(f"new tokens: {tokens}, {ended}, log probability: {log_probability:.2f}")
-        print(terminal(f"{settings.prompt}{text}\n"))
-    return OK
+main = command_line(
+    HELP,
+    texts,
+    "bench.writing.requests:GenerationSettings.of",
+    "bench.writing.continuations:print_continuations",
+)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bench.config.command_line import Settings, read
-from core.errors import OK, command
-from core.progress import progress
+from bench.config.command_line import read
+from core.errors import command
 from core.words import command_line
 
 HELP = """\
@@ -17,19 +16,7 @@ What is there is checked and kept; after an interruption the same command goes o
 example: python -m bench.prepare tasks=babistories tasks.corpus=local tasks.stories=stories.txt"""
 
 
-@command_line(HELP, read)
-def main(settings: Settings) -> int:
-    """Exit code 0 when the data are there."""
-    from bench.search.single import configuration_for_data
-    from bench.training.building import data_hashes, prepare_data
-
-    configuration = configuration_for_data(settings)
-    with progress() as report:
-        prepare_data(configuration, report)
-        hashes = data_hashes(configuration)
-    for split, digest in hashes.items():
-        print(f"{split:12} {digest}")
-    return OK
+main = command_line(HELP, read, "bench.search.single:prepare")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from core.errors import OK, command
-from core.places import shown
-from core.progress import progress
+from core.errors import command
 from core.words import command_line, texts
 
 HELP = """\
@@ -31,20 +27,12 @@ continuations side by side. The task of every run must be one of text.
 example: python -m bench.prompts runs=[babistories-gpt2,babistories-memory_mosaic]"""
 
 
-@command_line(HELP, texts)
-def main(words_by_key: Mapping[str, str | None]) -> int:
-    """Print the table, and save it."""
-    from bench.writing.requests import PromptSettings
-
-    settings = PromptSettings.of(words_by_key)
-    from bench.writing.side_by_side import compare, print_comparison
-
-    with progress() as report:
-        comparison = compare(settings, report)
-    path = comparison.write(settings)
-    print_comparison(comparison)
-    print(f"written to {shown(path)}")
-    return OK
+main = command_line(
+    HELP,
+    texts,
+    "bench.writing.requests:PromptSettings.of",
+    "bench.writing.side_by_side:continue_side_by_side",
+)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from bench.config.command_line import read_each
 from bench.config.source_files import trusted_names
-from core.errors import OK, VERIFICATION_FAILED, UserError, command
+from bench.runs.requests import RecountRequest
+from core.errors import UserError, command
 from core.places import absolute
-from core.progress import progress
 from core.words import command_line
 
 HELP = """\
@@ -26,9 +24,12 @@ A model that is not of this project is imported only from the package, or the fi
 names."""
 
 
-@command_line(HELP, read_each)
-def main(settings: Sequence[tuple[str, Any]]) -> int:
-    """Exit code 0 when all records say what is counted, 4 when one does not."""
+def request_of(settings: Sequence[tuple[str, Any]]) -> RecountRequest:
+    """What the settings of the command line ask for.
+
+    Raises:
+        UserError: an unknown setting, or no record.
+    """
     files = [str(value) for key, value in settings if key == "run"]
     places: dict[str, Any] = {key: value for key, value in settings if key != "run"}
     trust, output = places.pop("trust", None), places.pop("output", None)
@@ -36,19 +37,15 @@ def main(settings: Sequence[tuple[str, Any]]) -> int:
         raise UserError(f"there is no setting '{unknown}': usage is bench.recount run=FILE")
     if not files:
         raise UserError("no record is named: usage is bench.recount run=FILE")
-    from bench.runs.recounting import recount_again
+    return RecountRequest(
+        paths=[absolute(file) for file in files],  # before a model's package changes the folder
+        places=places,
+        trust=trusted_names(trust),
+        output=None if output is None else absolute(str(output)),
+    )
 
-    code = OK
-    paths = [absolute(file) for file in files]  # before a model's package changes the folder
-    with progress() as report, ExitStack() as opened:
-        answers = sys.stdout
-        if output is not None:
-            answers = opened.enter_context(absolute(str(output)).open("w", encoding="utf-8"))
-        for path in paths:
-            counted, agrees = recount_again(path, places, trusted_names(trust), report)
-            print(counted.model_dump_json(), file=answers, flush=True)
-            code = code if agrees else VERIFICATION_FAILED
-    return code
+
+main = command_line(HELP, read_each, request_of, "bench.runs.recounting:recount_all")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,9 +10,7 @@ from bench.config.command_line import Settings, read_with_lists
 from bench.config.problems import first_problem
 from bench.config.yaml_files import read_yaml
 from bench.timing.settings import SpeedSettings
-from core.errors import OK, UserError, command, nearest
-from core.files import write_atomically
-from core.progress import progress
+from core.errors import UserError, command, nearest
 from core.words import command_line
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
@@ -55,19 +52,7 @@ def _help() -> str:
     return HELP.format(settings="\n".join(f"  {line}" for line in lines))
 
 
-@command_line(_help, read_with_lists)
-def main(overrides: Settings) -> int:
-    """Measure, print, and save where ``output=`` says."""
-    settings = settings_of(overrides)
-    from bench.timing.passes import measure
-    from bench.timing.tables import print_measurement
-
-    with progress() as report:
-        measurement = measure(settings, report)
-    print_measurement(measurement)
-    if settings.output is not None:
-        write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
-    return OK
+main = command_line(_help, read_with_lists, settings_of, "bench.timing.passes:measure_and_print")
 
 
 if __name__ == "__main__":

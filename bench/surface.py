@@ -30,7 +30,7 @@ from bench.runs.saved import load_run as load_saved
 from bench.search.driver import records_of
 from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import RefusedModel, UnfitModel
 from core.arguments import as_folder, as_name, as_plain, as_settings, described, refuse_unknown
 from core.errors import RUN_FAILED, UserError, describe_os_error, first_line, nearest
 from core.progress import Report, progress, silent
@@ -120,6 +120,7 @@ def load_model(model: str, task: Task, *, seed: int = 0, **settings: Any) -> nn.
         channels) -> float32 (batch, time, classes or channels).
 
     Raises:
+        UnfitModel: it cannot be trained as it is built; a UserError as well.
         UserError: a name, key or value that cannot be used, or a task that was made otherwise.
 
     Example::
@@ -138,7 +139,10 @@ def load_model(model: str, task: Task, *, seed: int = 0, **settings: Any) -> nn.
     overrides = _of_class("models", "load_model", settings)
     overrides |= {"models": as_name("model", model, MODELS), "seed": as_plain(seed)}
     configuration = of_task.with_(overrides)
-    return build_model(configuration, task, configuration.seed)
+    try:
+        return build_model(configuration, task, configuration.seed)
+    except UnfitModel as error:
+        raise RefusedModel(str(error)) from error
 
 
 def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
@@ -150,7 +154,7 @@ def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
         task: any; sequences are those of its training.
 
     Raises:
-        bench.training.unfit.UnfitModel: what is wrong, in one sentence.
+        UnfitModel: what is wrong, in one sentence; it is a UserError as well.
         UserError: what is given is no model, or no task, or no whole number as a seed.
     """
     for value, kind, maker in ((model, nn.Module, "load_model"), (task, Task, "load_task")):
@@ -166,11 +170,11 @@ def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
     inputs = task.training_batch(seed, 0, 4).inputs.to(place)
     try:
         examine(model, task.specification(), inputs, seed=seed)
-    except UnfitModel:
-        raise
+    except UnfitModel as error:
+        raise RefusedModel(str(error)) from error
     except Exception as error:  # whatever a model raises
         sequences = f"{str(inputs.dtype).removeprefix('torch.')} {tuple(inputs.shape)}"
-        raise UnfitModel(
+        raise RefusedModel(
             f"{type(model).__name__} stops at sequences of {type(task).__name__}, inputs "
             f"{sequences}: {type(error).__name__}: {first_line(error)}"
         ) from error

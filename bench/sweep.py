@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.config.command_line import Settings, read_with_lists
+from bench.config.command_line import read_with_lists
 from core.errors import command
 from core.words import SETTINGS_HELP, command_line
 
@@ -70,12 +70,7 @@ times (the rest is complete, and the same command tries that again)
 example: python -m bench.sweep tasks=regbench "models=[gpt2,lstm]" n_trials=4 seeds=3"""
 
 
-@command_line(HELP, read_with_lists)
-def main(settings: Settings) -> int:
-    """Exit code 0, or 1 when a model has no result or a final run failed."""
-    from bench.search.sweeping import sweep
-
-    return sweep(settings)
+main = command_line(HELP, read_with_lists, "bench.search.sweeping:sweep")
 
 
 if __name__ == "__main__":

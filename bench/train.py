@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from bench.config.command_line import Settings, read
+from bench.config.command_line import read
 from core.errors import command
 from core.words import SETTINGS_HELP, command_line
 
@@ -25,12 +25,7 @@ examples: python -m bench.train tasks=regbench models=memory_mosaic preset=smoke
           python -m bench.train tasks=capacity models=delta_rule preset=smoke seed=0"""
 
 
-@command_line(HELP, read)
-def main(settings: Settings) -> int:
-    """Exit code 0, or 1 when the run diverged or failed (its record says why)."""
-    from bench.search.single import make
-
-    return make(settings)
+main = command_line(HELP, read, "bench.search.single:make")
 
 
 if __name__ == "__main__":

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from bench.config.command_line import Settings, read
-from core.errors import OK, UserError, command
-from core.files import write_atomically
-from core.places import absolute
+from bench.config.command_line import read
+from core.errors import command
 from core.words import command_line
-
-DEFAULTS: dict[str, Any] = {"rounds": 5, "timed_steps": 8, "starts": 0, "together": 1}
-DEFAULTS |= {"output": None, "device_like": None}
 
 HELP = """\
 usage: python -m bench.training_speed tasks=TASK models=MODEL [key=value ...]
@@ -36,36 +28,12 @@ else should run on the machine meanwhile.
 example: python -m bench.training_speed tasks=babistories models=gpt2 preset=laptop"""
 
 
-@command_line(HELP, read)
-def main(settings: Settings) -> int:
-    """Measure, print, and save where ``output=`` says."""
-    request = {key: settings.pop(key, default) for key, default in DEFAULTS.items()}
-    for key, least in (("rounds", 1), ("timed_steps", 1), ("starts", 0), ("together", 1)):
-        if (
-            not isinstance(request[key], int)
-            or isinstance(request[key], bool)
-            or request[key] < least
-        ):
-            raise UserError(f"{key}={request[key]} is not a number of at least {least}")
-    if request["device_like"] is not None:
-        _refuse_other_device(request["device_like"])
-    from bench.timing.training_speed import time_training
-
-    measurement = time_training(settings, request)
-    if request["output"] is not None:
-        content = json.dumps(measurement, indent=1) + "\n"
-        write_atomically(absolute(str(request["output"])), content.encode())
-    return OK
-
-
-def _refuse_other_device(name: Any) -> None:
-    from bench.roofline.devices import HERE, checked
-
-    if checked(name) != HERE:
-        raise UserError(
-            f"device_like={name} cannot be measured here: device_like={HERE} can, "
-            "and bench.sweep dry_run=true estimates the others"
-        )
+main = command_line(
+    HELP,
+    read,
+    "bench.timing.settings:TrainingSpeedSettings.of",
+    "bench.timing.training_speed:time_training",
+)
 
 
 if __name__ == "__main__":

@@ -61,9 +61,8 @@ once before it counts, in a store of its own, so that what is not committed is t
 example: python -m bench.waits before=../older only=figure9"""
 
 
-@command_line(HELP, texts)
-def main(settings: Mapping[str, str | None]) -> int:
-    """Measure, print, and save where ``output=`` says."""
+def measure(settings: Mapping[str, str | None]) -> int:
+    """Measure, print, and save where ``output=`` says; the exit code."""
     request = {"before": "", "rounds": "3", "only": "", "output": ""}
     for key, value in settings.items():
         if key not in request:
@@ -120,6 +119,9 @@ def _cpu_seconds(arguments: list[str], root: Path, folder: Path) -> float:
     if done.returncode != OK:
         raise UserError(f"python {' '.join(arguments)} failed in {root}: {done.stderr[-500:]}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+main = command_line(HELP, texts, measure)
 
 
 if __name__ == "__main__":

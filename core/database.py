@@ -11,7 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+import sqlalchemy
+from filelock import FileLock
+from sqlalchemy.exc import InterfaceError, OperationalError
+
 from core.errors import RUN_FAILED, USAGE, UserError
+from core.places import is_server
 
 LOCK = 0x6D656D6F7279  # a number that nobody else locks by accident
 SECONDS_OF_PATIENCE = 120.0  # with a server that was there before
@@ -22,11 +27,6 @@ Result = TypeVar("Result")
 # When the server that did not come back was lost: who asks it again on the way out does not wait.
 _lost_since: list[float] = []
 _noted_at: list[float] = []  # when the last loss was told: each connection finds out by itself
-
-
-def is_server(address: str) -> bool:
-    """Whether an address is that of a PostgreSQL server, which several machines reach."""
-    return address.startswith("postgresql")
 
 
 def with_driver(address: str) -> str:
@@ -40,8 +40,6 @@ def engine_of(address: str, **options: Any) -> Any:
     Raises:
         UserError: it is no address, or its library is not installed.
     """
-    import sqlalchemy
-
     if "+" not in address.partition(":")[0] and not find_spec("psycopg"):
         raise UserError(
             "storage=postgresql://… needs psycopg, which is not installed: "
@@ -119,8 +117,6 @@ def _note_loss() -> float:
 
 def _is_lost(error: BaseException) -> bool:
     """Whether a connection broke or could not be made; Optuna wraps what SQLAlchemy raises."""
-    from sqlalchemy.exc import InterfaceError, OperationalError
-
     lost = (InterfaceError, OperationalError)
     return isinstance(error, lost) or isinstance(error.__cause__, lost)
 
@@ -136,9 +132,6 @@ def alone_at(address: str, folder: Path) -> Iterator[None]:
     Raises:
         OSError: the lock cannot be made; or what the database's own library raises.
     """
-    import sqlalchemy
-    from filelock import FileLock
-
     if is_server(address):
         engine = engine_of(address, poolclass=sqlalchemy.NullPool)
         with engine.begin() as connection:
@@ -153,8 +146,6 @@ def alone_at(address: str, folder: Path) -> Iterator[None]:
 
 def sqlite_file(address: str) -> Path | None:
     """The file of an SQLite address; None for any other."""
-    import sqlalchemy
-
     if not address.startswith("sqlite:"):
         return None
     name = sqlalchemy.make_url(address).database

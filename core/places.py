@@ -47,3 +47,8 @@ def shown(path: Path) -> str:
     """A path as a person reads it: relative to where the command was given, if it lies below."""
     start = working_directory()
     return str(path.relative_to(start)) if path.is_relative_to(start) else str(path)
+
+
+def is_server(address: str) -> bool:
+    """Whether an address is that of a PostgreSQL server, which several machines reach."""
+    return address.startswith("postgresql")

@@ -29,6 +29,8 @@ KEPT_HERE = ("store", "output", "storage", "prepared", "tasks.prepared", *ADDRES
 JOURNAL = ("storage=journal", "sweep.storage=journal")  # the one storage that is no place
 PATH, ADDRESS = "PATH", "ADDRESS"  # in place of what is not told
 NAMING_FILES = ("models", "models._target_")  # of a class, whose folder is not told
+# Where a cause says that a traceback lies: a place in any store, whoever made it.
+DETAILS = re.compile(r"details in work/(\w[\w.-]*)/traceback\.txt of the store")
 _FOLDER = re.compile(r"[^,\[\]\"'+]*/(?=[^/,]+\.py:)")
 _KEY = re.compile(r"\w[\w.]*")
 _VALUE = re.compile(r"[\w.,:+\-\[\]{}'\" ]*")
@@ -38,12 +40,12 @@ _ADDRESS = re.compile(r"\S*(://|\S@\S|\d\.\d+\.\d+\.\d)\S*")
 _PATH = re.compile(r"\S*([\\~]|(?<!\d)/|/(?!\d))\S*")
 
 
-def told_command(words: Sequence[str]) -> list[str]:
+def told_command(argv: Sequence[str]) -> list[str]:
     """A command line, its program first: of the project's own with names and settings, of any
     other program with settings alone. Where things are kept is left out, so that others can give
     the same command; where data lie they have to say."""
-    program = _module(Path(words[0]).resolve())
-    told_words = [told_word(word) for word in words[1:] if program or "=" in word]
+    program = _module(Path(argv[0]).resolve())
+    told_words = [told_word(word) for word in argv[1:] if program or "=" in word]
     places = [f"{key}={place}" for key in KEPT_HERE for place in (PATH, ADDRESS)]
     return ["python", *(program or ["SCRIPT"]), *(w for w in told_words if w and w not in places)]
 

@@ -105,14 +105,14 @@ def describe_end(code: int | None) -> str:
     return f"with exit code {code}"
 
 
-def module_command(module: str, words: Sequence[str], root: Path = _ROOT) -> list[str]:
-    """The command line of ``python -m MODULE WORDS`` as a child that ends with this process.
+def module_command(module: str, arguments: Sequence[str], root: Path = _ROOT) -> list[str]:
+    """The command line of ``python -m MODULE ARGUMENTS`` as a child that ends with this process.
 
     Args:
         root: the checkout of the module. The working directory is not on the path: a file that
             lies there stands in for no library.
     """
-    return [sys.executable, "-P", __file__, str(os.getpid()), str(root), module, *words]
+    return [sys.executable, "-P", __file__, str(os.getpid()), str(root), module, *arguments]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
 from core.escaping import terminal
 
 # report(description, done, total): cheap, called often.
@@ -32,16 +42,6 @@ def progress(stream: TextIO | None = None) -> Iterator[Report]:
         with _Lines(stream) as lines:
             yield lines.report
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -118,10 +118,12 @@ class _Lines:
         self._last_line[work] = now
         if done >= total:
             del self._started[work], self._last_line[work], self._running[work]
-            ending = f"done in {duration(elapsed)}"
+            # Of work that is heard of for the first time when it is done nobody knows how long.
+            ending = f"done in {duration(elapsed)}" if elapsed >= SECONDS_UNSAID else "done"
             self._after = f" after: {terminal(description)}"
         elif done > first:
-            ending = f"about {duration(elapsed / (done - first) * (total - done))} left"
+            left = elapsed / (done - first) * (total - done)
+            ending = f"about {duration(max(1.0, left))} left"
         else:
             ending = "time left not known yet"
         self._print(f"{terminal(description)}: {done}/{total}, {ending}")

@@ -21,6 +21,8 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 Direction = Literal["maximise", "minimise"]
 
 LEVEL = 0.95
@@ -301,8 +303,6 @@ def seeds_needed(
         probability (noncentral t distribution); None if the gap is zero or more than ``maximum``
         would be needed.
     """
-    import numpy as np
-
     special = _special()
     shares = np.linspace(0, 1, 2 * STEPS + 1)[1::2]  # the middles of so many equal parts
 

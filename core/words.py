@@ -5,12 +5,12 @@ This answers --help before anything heavy is imported.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
-
-Given = TypeVar("Given")
+from operator import attrgetter
+from typing import Any, cast
 
 
 def word(key: str, value: Any) -> str:
@@ -55,27 +55,38 @@ def texts(words: Sequence[str]) -> dict[str, str | None]:
     return values
 
 
+def by_name(name: str) -> Callable[..., Any]:
+    """What "package.module:function" or "package.module:Class.method" names; the module is imported
+    now."""
+    module, _, function = name.partition(":")
+    return cast(Callable[..., Any], attrgetter(function)(importlib.import_module(module)))
+
+
 def command_line(
-    help_text: str | Callable[[], str], read: Callable[[list[str]], Given]
-) -> Callable[[Callable[[Given], int]], Callable[[list[str]], int]]:
-    """Decorate what a command does: it then takes the words of a command line.
+    help_text: str | Callable[[], str],
+    read: Callable[[list[str]], Any],
+    *steps: Callable[[Any], Any] | str,
+) -> Callable[[list[str]], int]:
+    """The ``main`` of a command: it answers --help, or reads its words and does its work.
 
     Args:
         help_text: what is printed where somebody asks for help.
-        read: makes of the words what the decorated function takes.
+        read: makes of the words what the first step takes.
+        steps: each takes what the one before gave, and the last gives the exit code. A step that
+            is named ("package.module:function") is imported when it is its turn: neither help nor
+            a mistake waits for PyTorch.
     """
 
-    def door(run: Callable[[Given], int]) -> Callable[[list[str]], int]:
-        def main(words: list[str]) -> int:
-            if wants_help(words):
-                print(help_text if isinstance(help_text, str) else help_text())
-                return 0
-            return run(read(words))
+    def main(words: list[str]) -> int:
+        if wants_help(words):
+            print(help_text if isinstance(help_text, str) else help_text())
+            return 0
+        value = read(words)
+        for step in steps:
+            value = (by_name(step) if isinstance(step, str) else step)(value)
+        return int(value)
 
-        main.__doc__, main.__module__ = run.__doc__, run.__module__
-        return main
-
-    return door
+    return main
 
 
 SETTINGS_HELP = """\

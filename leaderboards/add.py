@@ -21,8 +21,7 @@ Records of trials stay out: only final and single runs and baselines stand on a 
 example: python -m leaderboards.add runs/records/*.json"""
 
 
-@command_line(HELP, partial(read, settings=("to",), takes_names=True))
-def main(arguments: Arguments) -> int:
+def add_records(arguments: Arguments) -> int:
     """Check all records, then copy all of them: one that is refused leaves nothing behind."""
     if not arguments.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
@@ -34,6 +33,13 @@ def main(arguments: Arguments) -> int:
         "RUN_ID` counts data and sizes again, and makes the run"
     )
     return OK
+
+
+ELSEWHERE = dict.fromkeys(
+    ("records", "store"), "name each record by its file, such as FOLDER/records/RUN_ID.json"
+)
+READ = partial(read, settings=("to",), takes_names=True, elsewhere=ELSEWHERE)
+main = command_line(HELP, READ, add_records)
 
 
 if __name__ == "__main__":

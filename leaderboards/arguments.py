@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from core.errors import UserError, nearest
@@ -44,13 +46,23 @@ class Arguments(NamedTuple):
         return value == "true"
 
 
+def _sets(word: str) -> bool:
+    """Whether a word is meant as a setting, and is not the name of a file."""
+    key, equals, _ = word.partition("=")
+    return bool(equals) and key.isidentifier() and not os.path.lexists(word)
+
+
 def read(
     words: Sequence[str],
     settings: Sequence[str] = (),
     flags: Sequence[str] = (),
     takes_names: bool = False,
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> Arguments:
     """Sort the words of a command line.
+
+    Args:
+        elsewhere: settings that other commands have -> what stands for them in this one.
 
     Raises:
         UserError: a word that the command does not know.
@@ -65,9 +77,10 @@ def read(
             if not value:
                 raise UserError(f"{key}= has no value")
             arguments.settings.setdefault(key, []).append(value)
-        elif takes_names and not word.startswith("-"):
+        elif takes_names and not word.startswith("-") and not _sets(word):
             arguments.names.append(word)
         else:
             word_begun = f"{key}=" if equals else word
-            raise UserError(f"there is no setting '{word_begun}': {nearest(word_begun, valid)}")
+            way_on = elsewhere.get(key) or nearest(word_begun, valid)
+            raise UserError(f"there is no setting '{word_begun}': {way_on}")
     return arguments

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from functools import partial
 from pathlib import Path
 
-from core.errors import UserError, command
-from core.places import absolute, shown
+from core.errors import command
 from core.words import command_line
-from leaderboards.arguments import Arguments, read
+from leaderboards.arguments import read
 
 FOLDER = Path(__file__).resolve().parent
 COMMITTED = FOLDER / "board.parquet"
@@ -48,57 +45,12 @@ def default_board() -> Path:
     return LOCAL if LOCAL.exists() else COMMITTED
 
 
-def _build(arguments: Arguments) -> int:
-    """Build the board, or compare it with the records."""
-    local, only_check = arguments.true("local"), "--check" in arguments.flags
-    folders = [absolute(folder) for folder in arguments.settings.get("records", [])]
-    for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"there is no folder {shown(folder)}: records=FOLDER holds run records")
-    skip_refused, drop_stale = arguments.true("skip_refused"), arguments.true("drop_stale")
-    if drop_stale and (folders or skip_refused or only_check):
-        raise UserError(
-            "drop_stale=true goes by all records there are: leave records=, skip_refused= and "
-            "--check out"
-        )
-    from leaderboards.making import BoardRequest, make
-
-    request = BoardRequest(
-        house=FOLDER,
-        folders=folders,
-        store=STORE if local else None,
-        output=arguments.place("output", LOCAL if local else COMMITTED),
-        only_check=only_check,
-        skip_refused=skip_refused,
-        drop_stale=drop_stale,
-    )
-    return make(request)
-
-
-READ = partial(read, settings=SETTINGS, flags=("--check",))
-
-
-@command_line(HELP, READ)
-def main(arguments: Arguments) -> int:
-    """Build the board, or compare it with the records."""
-    return _build(arguments)
-
-
-@command_line(HELP, READ)
-def _alone(arguments: Arguments) -> int:
-    """``main`` in a process of its own, which needs no pandas and ends soon."""
-    import pyarrow as pa
-
-    # What is made of a task lives until it is written, so that a search for garbage finds none; and
-    # pyarrow's own allocator asks the kernel for more than one pass over a task needs.
-    gc.set_threshold(20_000, 20, 100)
-    pa.set_memory_pool(pa.system_memory_pool())
-    # pyarrow looks for pandas at its first array, to know what a data frame is; loading it takes
-    # longer than adding a record to a board.
-    path, sys.path = sys.path, []
-    pa.array([0])
-    sys.path = path
-    return _build(arguments)
+ELSEWHERE = {
+    "store": "records=STORE/records output=STORE/board.parquet is the board of another store"
+}
+READ = partial(read, settings=SETTINGS, flags=("--check",), elsewhere=ELSEWHERE)
+main = command_line(HELP, READ, "leaderboards.making:build_board")
+_alone = command_line(HELP, READ, "leaderboards.making:build_in_own_process")
 
 
 if __name__ == "__main__":

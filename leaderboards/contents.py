@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from leaderboards.tables.lines import Board, ClaimLine, ModelCurve, RecordLine, Replication, Row
+from leaderboards.tables.lines import (
+    Board,
+    ClaimLine,
+    ModelCurve,
+    RecordLine,
+    Replication,
+    Row,
+    leading_rows,
+    measured_rows,
+    runs_of,
+    verdict_counts,
+)
 from leaderboards.tables.open_board import KeptBoard, OpenBoard, read_board
 
 __all__ = [
@@ -14,5 +25,9 @@ __all__ = [
     "RecordLine",
     "Replication",
     "Row",
+    "leading_rows",
+    "measured_rows",
     "read_board",
+    "runs_of",
+    "verdict_counts",
 ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from core.errors import OK, UserError, command, nearest
-from core.places import absolute, shown
+from core.errors import UserError, command
+from core.places import absolute
 from core.words import command_line
 from leaderboards.arguments import Arguments, read
 from leaderboards.build import COMMITTED
@@ -23,27 +25,27 @@ wrote is replaced or removed, whatever else lies there stays.
 example: python -m leaderboards.export site/"""
 
 
-@command_line(HELP, partial(read, settings=("board",), takes_names=True))
-def main(arguments: Arguments) -> int:
-    """Write the site."""
-    if wrong := next((name for name in arguments.names if "=" in name), ""):
-        raise UserError(f"there is no setting '{wrong}': {nearest(wrong, ['board='])}")
+class ExportRequest(NamedTuple):
+    """The folder of the site, and the board that it shows."""
+
+    target: Path
+    board: Path
+
+
+def request_of(arguments: Arguments) -> ExportRequest:
+    """What the arguments ask for.
+
+    Raises:
+        UserError: not one folder.
+    """
     if len(arguments.names) != 1:
         raise UserError("name the one folder that the site goes to, such as site/; --help explains")
-    target = absolute(arguments.names[0])
-    board = arguments.place("board", COMMITTED)
-    from core.progress import progress
-    from leaderboards.site.folder import listed, write
-    from leaderboards.site.site import Site
+    return ExportRequest(absolute(arguments.names[0]), arguments.place("board", COMMITTED))
 
-    listed(target)  # refused at once, not after all pages are made
-    with progress() as report:
-        site = Site(board)
-        count, changed = write(target, site.digest, site.files(report))
-    board_name = site.digest[:12]
-    print(f"{shown(target)}: {count} files of board {board_name}, {changed} of them new or changed")
-    print(f"open {(target / 'index.html').resolve().as_uri()}")
-    return OK
+
+ELSEWHERE = {"store": "board=STORE/board.parquet is the board of a store"}
+READ = partial(read, settings=("board",), takes_names=True, elsewhere=ELSEWHERE)
+main = command_line(HELP, READ, request_of, "leaderboards.site.exporting:export")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
 from bench.records.code import forget_code
 from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
 from bench.records.provenance import SECONDS_FOR_GIT
 from bench.records.record_files import records_below
 from bench.records.schema import Provenance, json_of
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.escaping import terminal
 from core.files import ROOT
@@ -55,8 +58,7 @@ OWN_COMMANDS = (
 )
 
 
-@command_line(HELP, partial(read, settings=("folder", "recompute"), takes_names=True))
-def main(arguments: Arguments) -> int:
+def look_at_commits(arguments: Arguments) -> int:
     """Exit code 0 where every commit changed code alone, 4 where one did not."""
     recompute = arguments.one("recompute", "last")
     if len(arguments.names) != 1 or ".." not in arguments.names[0]:
@@ -78,7 +80,7 @@ def main(arguments: Arguments) -> int:
         for line in (*faults, *(f"named by the commit: {line}" for line in listed)):
             print(f"  {terminal(line)}")
         wrong += bool(faults)
-    print(f"{len(commits) - wrong} of {len(commits)} commits changed code alone")
+    print(f"{len(commits) - wrong} of {amount(len(commits), 'commit')} changed code alone")
     return VERIFICATION_FAILED if wrong else OK
 
 
@@ -168,7 +170,9 @@ def stale_records(root: Path) -> list[str]:
         if not current[key]:
             kind = f"{record['task']}, {record['model']}"
             counts[kind] = counts.get(kind, 0) + 1
-    return [f"{count} records of an earlier form: {kind}" for kind, count in counts.items()]
+    return [
+        f"{amount(count, 'record')} of an earlier form: {kind}" for kind, count in counts.items()
+    ]
 
 
 def changed_verdicts(before: str, after: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -188,7 +192,9 @@ def changed_numbers(
     no row of the metric has one of their records; each in words."""
     old = {_row_key(row): row for row in before}
     new = {_row_key(row): row for row in after}
-    used = {(row["metric"], run) for row in new.values() for run in row["run_ids"]}
+    used: set[tuple[str, str]] = set()
+    for row in new.values():
+        used.update((row["metric"], run) for run in row["run_ids"])
     for key, row in old.items():
         place = ", ".join(str(row[name]) for name in ("task", "preset", "label", "metric"))
         if key in new:
@@ -213,8 +219,6 @@ def _verdicts(commit: str, path: str) -> dict[str, str]:
 
 
 def _rows(commit: str, path: str) -> list[dict[str, Any]]:
-    import pyarrow.parquet as parquet  # takes longer than the help of this command
-
     content = _blob(commit, path)
     if content is None:
         return []
@@ -259,6 +263,10 @@ def _git(*arguments: str) -> bytes:
             f"git refuses: {text} ({shown(ROOT)}); a shallow clone gets the rest of the history by "
             "git fetch --unshallow"
         ) from None
+
+
+READ = partial(read, settings=("folder", "recompute"), takes_names=True)
+main = command_line(HELP, READ, look_at_commits)
 
 
 if __name__ == "__main__":

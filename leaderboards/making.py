@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow
+
 from bench.config.outside_tasks import use_cards_of
 from bench.records.store import Store
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
-from core.places import shown
+from core.places import absolute, shown
 from core.progress import progress
+from leaderboards.arguments import Arguments
+from leaderboards.build import COMMITTED as COMMITTED_BOARD
+from leaderboards.build import FOLDER, LOCAL, STORE
 from leaderboards.render import PRESETS
 from leaderboards.tables import status
 from leaderboards.tables.builder import Inputs, build
@@ -44,6 +51,49 @@ class BoardRequest:
     only_check: bool
     skip_refused: bool
     drop_stale: bool
+
+
+def build_board(arguments: Arguments) -> int:
+    """What ``leaderboards.build`` does: build the board, or compare it with the records.
+
+    Raises:
+        UserError: arguments that cannot be given together, or as :func:`make`.
+    """
+    local, only_check = arguments.true("local"), "--check" in arguments.flags
+    folders = [absolute(folder) for folder in arguments.settings.get("records", [])]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"there is no folder {shown(folder)}: records=FOLDER holds run records")
+    skip_refused, drop_stale = arguments.true("skip_refused"), arguments.true("drop_stale")
+    if drop_stale and (folders or skip_refused or only_check):
+        raise UserError(
+            "drop_stale=true goes by all records there are: leave records=, skip_refused= and "
+            "--check out"
+        )
+    request = BoardRequest(
+        house=FOLDER,
+        folders=folders,
+        store=STORE if local else None,
+        output=arguments.place("output", LOCAL if local else COMMITTED_BOARD),
+        only_check=only_check,
+        skip_refused=skip_refused,
+        drop_stale=drop_stale,
+    )
+    return make(request)
+
+
+def build_in_own_process(arguments: Arguments) -> int:
+    """:func:`build_board` in a process of its own, which needs no pandas and ends soon."""
+    # What is made of a task lives until it is written, so that a search for garbage finds none; and
+    # pyarrow's own allocator asks the kernel for more than one pass over a task needs.
+    gc.set_threshold(20_000, 20, 100)
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    # pyarrow looks for pandas at its first array, to know what a data frame is; loading it takes
+    # longer than adding a record to a board.
+    path, sys.path = sys.path, []
+    pyarrow.array([0])
+    sys.path = path
+    return build_board(arguments)
 
 
 def make(request: BoardRequest) -> int:
@@ -79,13 +129,16 @@ def make(request: BoardRequest) -> int:
         # What a record that is not shown was verified as may count again, once that is mended.
         if request.drop_stale and not refused:
             dropped = status.drop(stale, sources.verifications)
-            sentence = f"dropped {len(dropped)} stale verifications"
+            sentence = f"dropped {amount(len(dropped), 'stale verification')}"
         else:
-            sentence = (
-                f"{len(stale)} verifications are stale and count for nothing, since their records "
-                "are gone or were replaced: drop them with `python -m leaderboards.build "
-                f"drop_stale=true{own_words}`"
+            are_stale = (
+                "1 verification is stale and counts for nothing, since its record is gone or was "
+                "replaced: drop it"
+                if len(stale) == 1
+                else f"{len(stale)} verifications are stale and count for nothing, since their "
+                "records are gone or were replaced: drop them"
             )
+            sentence = f"{are_stale} with `python -m leaderboards.build drop_stale=true{own_words}`"
         print(sentence, file=sys.stderr)
     size = _size_in_words(board, len(refused))
     if request.only_check:
@@ -126,13 +179,13 @@ def inputs(folders: Sequence[Path], house: Path, store: Path | None = None) -> I
 def _size_in_words(board: OpenBoard, refused: int) -> str:
     """How much a board holds."""
     texts = [
-        f"{board.count('records')} records",
-        f"{board.count('rows')} rows",
-        f"{board.count('curves')} curves",
-        f"{board.count('claims')} verdicts",
+        amount(board.count("records"), "record"),
+        amount(board.count("rows"), "row"),
+        amount(board.count("curves"), "curve"),
+        amount(board.count("claims"), "verdict"),
     ]
     if replications := board.count("replications"):
-        texts.append(f"{replications} replications")
+        texts.append(amount(replications, "replication"))
     if refused:
-        texts.append(f"{refused} files not shown")
+        texts.append(f"{amount(refused, 'file')} not shown")
     return ", ".join(texts)

@@ -16,7 +16,7 @@ from bench.records.named_text import named_texts
 from core.effects import FALSE_DISCOVERIES
 from core.errors import VERIFICATION_FAILED, UserError
 from core.escaping import markdown, markdown_code
-from leaderboards.contents import Board, ClaimLine, Row
+from leaderboards.contents import Board, ClaimLine, Row, measured_rows, verdict_counts
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import (
     VERDICTS,
@@ -66,10 +66,10 @@ def homes_of(board: Board) -> dict[str, str]:
     Example: ``reproduce_bigram`` judges 33 records of ``bigram``, 5 of ``bigram_probes`` and 3 of
     ``three_gradient_steps``, so its verdicts are on the page of ``bigram``.
     """
-    return {
-        name: max(counts, key=lambda task: counts[task])
-        for name, counts in _tasks_of_figures(board).items()
-    }
+    homes = {}
+    for name, counts in _tasks_of_figures(board).items():
+        homes[name] = max(counts, key=lambda task: counts[task])
+    return homes
 
 
 def _tasks_of_figures(board: Board) -> dict[str, Counter[str]]:
@@ -104,16 +104,22 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
     set after their runs had begun, and how many of these later runs decide alike."""
     decided = [claim for claim in claims if claim.verdict in DECIDED]
     stays = [claim.stays for claim in decided if claim.stays is not None]
-    late = [claim.confirmed for claim in decided if claim.after_runs]
-    stay, confirmed = stays.count(True), late.count(True)
+    stay, (late, confirmed) = stays.count(True), late_and_confirmed(decided)
     return (
         f"Of the {len(decided)} decided, {len(stays)} were decided by a statistical test and the "
         f"others by values without chance; {stay} of the tests also hold when all questions of "
         f"their preset are counted (Benjamini and Hochberg, false discovery rate "
-        f"{FALSE_DISCOVERIES:.0%}). {len(late)} are on claims that were set, or last reworded, "
+        f"{FALSE_DISCOVERIES:.0%}). {late} are on claims that were set, or last reworded, "
         f"after their runs had begun: {confirmed} of these come out alike by the runs alone that "
         "began later, and the others describe what was seen, and predicted nothing."
     )
+
+
+def late_and_confirmed(decided: Iterable[ClaimLine]) -> tuple[int, int]:
+    """How many decided claims were set after their runs had begun, and how many of these the runs
+    that began later decide alike."""
+    late = [claim.confirmed for claim in decided if claim.after_runs]
+    return len(late), late.count(True)
 
 
 def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
@@ -145,11 +151,12 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
     lines += ["", "## Tasks", "", *row_of("task", "presets", "models"), "|---|---|---|"]
     measured: dict[str, list[Row]] = {rows[0].task: [] for rows in tables}
     for rows in tables:
-        measured[rows[0].task] += [row for row in rows if row.kind == "measured"]
+        measured[rows[0].task] += measured_rows(rows)
     for task, rows in sorted(measured.items()):
-        presets = [f"`{name}`" for name in sorted({row.preset for row in rows}, key=by_demand)]
+        presets = sorted({row.preset for row in rows}, key=by_demand)
+        names = ", ".join(f"`{preset}`" for preset in presets)
         models = dict.fromkeys(markdown(plain(row.label)) for row in rows)
-        lines += row_of(f"[{label_of(task)}]({task}.md)", ", ".join(presets), "; ".join(models))
+        lines += row_of(f"[{label_of(task)}]({task}.md)", names, "; ".join(models))
     return "\n".join([*lines, ""])
 
 
@@ -162,7 +169,7 @@ def _counts(figures: Sequence[Figure], homes: Mapping[str, str]) -> list[str]:
     head = *row_of("claims of", "preset", *VERDICTS), "|---" * (2 + len(VERDICTS)) + "|"
     lines = []
     for figure in figures:
-        counts = Counter(claim.verdict for claim in figure.claims)
+        counts = verdict_counts(figure.claims)
         cells = [counts[verdict] for verdict in VERDICTS]
         lines += row_of(_link(figure, homes), f"`{figure.preset}`", *cells)
     claims_of_preset: dict[str, list[ClaimLine]] = {figure.preset: [] for figure in figures}
@@ -170,8 +177,7 @@ def _counts(figures: Sequence[Figure], homes: Mapping[str, str]) -> list[str]:
         claims_of_preset[figure.preset] += figure.claims
     for preset in sorted(claims_of_preset, key=by_demand):
         claims = claims_of_preset[preset]
-        verdict_counts = in_words(Counter(claim.verdict for claim in claims))
-        lines += ["", f"`{preset}`: {verdict_counts}. {how_sure(claims)}"]
+        lines += ["", f"`{preset}`: {in_words(verdict_counts(claims))}. {how_sure(claims)}"]
     return [*head, *lines] if lines else []
 
 
@@ -259,7 +265,7 @@ def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
         first_run: when the first run of the figure began, in words.
         changes: that stand here; a figure's stand once on its page.
     """
-    counts = Counter(claim.verdict for claim in figure.claims)
+    counts = verdict_counts(figure.claims)
     command = f"nox -s reproduce_{figure.name} -- preset={figure.preset}"
     is_local = any("corpus: local" in claim.evidence for claim in figure.claims)
     by_whom = ", with the paths of your texts ([how](../language.md))" if is_local else ""
@@ -268,8 +274,7 @@ def verdicts(figure: Figure, first_run: str, changes: Sequence[Change]) -> str:
         "",
         f"### {markdown(figure.title)} (preset `{figure.preset}`)",
         "",
-        ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-        + f". Make it again: {markdown_code(command)}{by_whom}",
+        f"{in_words(counts)}. Make it again: {markdown_code(command)}{by_whom}",
         "",
         *row_of("verdict", "claim"),
         "|---|---|",
@@ -339,18 +344,18 @@ def table(rows: Sequence[Row]) -> str:
     alone = Counter(row.label for row in rows if row.kind != SHOWN[-1])
     head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]
     marked = any(row.mark for row in rows)
-    sentences = [standing(rows), *(f"{note}." for note in noted(r for r in rows if not r.source))]
+    sentences = [standing(rows)]
+    sentences += [f"{note}." for note in noted(row for row in rows if not row.source)]
     notes = markdown(" ".join(filter(None, sentences)))
-    return "\n".join(
-        [
-            f"{caption}: {metric} on test, {direction}, {spread}" + (f". {notes}" if notes else ""),
-            "",
-            *row_of(*head, *["mark"] * marked),
-            "|---" * (len(head) + marked) + "|",
-            *(line for row in rows for line in _line(row, alone[row.label] == 1, marked)),
-            "",
-        ]
-    )
+    lines = [
+        f"{caption}: {metric} on test, {direction}, {spread}" + (f". {notes}" if notes else ""),
+        "",
+        *row_of(*head, *["mark"] * marked),
+        "|---" * (len(head) + marked) + "|",
+    ]
+    for row in rows:
+        lines += _line(row, alone[row.label] == 1, marked)
+    return "\n".join([*lines, ""])
 
 
 def _line(row: Row, alone: bool, marked: bool) -> list[str]:

@@ -28,8 +28,7 @@ segment is packed too, and the older one is withdrawn.
 example: python -m leaderboards.pack"""
 
 
-@command_line(HELP, partial(read, settings=("withdraw", "to", "records"), takes_names=True))
-def main(arguments: Arguments) -> int:
+def pack_records(arguments: Arguments) -> int:
     """Pack, withdraw or take out."""
     records = arguments.place("records", FOLDER / "records")
     if not records.is_dir():
@@ -49,6 +48,12 @@ def main(arguments: Arguments) -> int:
         with progress() as report:
             packing.pack(records, report)
     return OK
+
+
+SETTINGS = ("withdraw", "to", "records")
+ELSEWHERE = {"store": "records=FOLDER names the folder of records"}
+READ = partial(read, settings=SETTINGS, takes_names=True, elsewhere=ELSEWHERE)
+main = command_line(HELP, READ, pack_records)
 
 
 if __name__ == "__main__":

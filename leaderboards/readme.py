@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.files import write_atomically
 from core.words import command_line
 from leaderboards.arguments import Arguments, read
 from leaderboards.build import COMMITTED
-
-if TYPE_CHECKING:
-    from leaderboards.contents import Board
+from leaderboards.contents import Board, read_board
+from leaderboards.markdown import pages
+from leaderboards.summary import summary
+from leaderboards.views.abilities.heat_map import is_drawn_in, picture, png
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = "docs/abilities.png"
@@ -33,12 +33,8 @@ leaderboards/board.parquet. A page there that belongs to no task of the board is
   --check   write nothing; exit code 4 if one of them differs from what the board gives"""
 
 
-@command_line(HELP, partial(read, flags=("--check",)))
-def main(arguments: Arguments) -> int:
+def write_results(arguments: Arguments) -> int:
     """Write the results, or compare them with the board."""
-    from leaderboards.contents import read_board
-    from leaderboards.views.abilities.heat_map import is_drawn_in, picture, png
-
     board = read_board(COMMITTED)
     wanted = wanted_texts(board)
     differing = []
@@ -47,8 +43,8 @@ def main(arguments: Arguments) -> int:
             differing.append(path)
     drawing, heat_map = ROOT / PICTURE, picture(board)
     outdated = differing if is_drawn_in(drawing, heat_map) else [*differing, drawing]
-    pages = sorted((ROOT / "docs" / "results").glob("*"))
-    strangers = [path for path in pages if path not in wanted]
+    written = sorted((ROOT / "docs" / "results").glob("*"))
+    strangers = [path for path in written if path not in wanted]
     if "--check" in arguments.flags and (outdated or strangers):
         remedy = "write them again with `python -m leaderboards.readme`"
         names = ", ".join(str(path.relative_to(ROOT)) for path in outdated or strangers)
@@ -72,9 +68,6 @@ def wanted_texts(board: Board) -> dict[Path, str]:
     Raises:
         UserError: the README lacks a marker.
     """
-    from leaderboards.markdown import pages
-    from leaderboards.summary import summary
-
     readme = ROOT / "README.md"
     texts = {readme: with_results(readme.read_text(), summary(board), readme.name)}
     for name, text in pages(board).items():
@@ -93,6 +86,9 @@ def with_results(text: str, section: str, name: str) -> str:
     if not start or not end:
         raise UserError(f"{name} must hold the lines {START!r} and {END!r}")
     return f"{before}{START}\n\n{section}\n{END}{after}"
+
+
+main = command_line(HELP, partial(read, flags=("--check",)), write_results)
 
 
 if __name__ == "__main__":

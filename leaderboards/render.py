@@ -150,5 +150,6 @@ def as_csv(rows: Iterable[Row]) -> str:
     if lines:
         writer = csv.DictWriter(buffer, lines[0])
         writer.writeheader()
-        writer.writerows({k: spreadsheet(v) for k, v in line.items()} for line in lines)
+        for line in lines:
+            writer.writerow({name: spreadsheet(cell) for name, cell in line.items()})
     return buffer.getvalue()

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
-import threading
-import time
 from functools import partial
 from pathlib import Path
 
-from core.errors import OK, RUN_FAILED, UserError, command
+from core.errors import UserError, command
 from core.words import command_line
-from leaderboards.arguments import Arguments, read
-from leaderboards.build import FOLDER, default_board
-from leaderboards.hosts import Guard, Hosts
-
-SECONDS_BETWEEN_KNOCKS = 0.1
+from leaderboards.arguments import read
+from leaderboards.build import FOLDER
 
 HELP = """\
 usage: python -m leaderboards.serve [key=value ...]
@@ -30,25 +23,6 @@ usage: python -m leaderboards.serve [key=value ...]
                  with address=0.0.0.0 beside the addresses and names of this machine. A request
                  that names another host, or comes from a page of another site, is refused
 Ctrl-C ends it. Nobody else is asked anything."""
-
-
-@command_line(HELP, partial(read, settings=("board", "port", "address", "hosts")))
-def main(arguments: Arguments) -> int:
-    """Run Streamlit in this process, so that a signal to it ends the app."""
-    board = arguments.place("board", default_board())
-    from leaderboards.contents import OpenBoard
-
-    OpenBoard(board).check()  # a sentence here rather than an empty page
-    address = arguments.one("address", "localhost")
-    port = free_port(address, arguments.one("port", "8501"))
-    print(f"board {board}", flush=True)
-    more = [name.strip() for name in arguments.one("hosts", "").split(",")]
-    guard = Guard(Hosts(address, filter(None, more)))
-    telling = threading.Thread(
-        target=_say_when_it_listens, args=(address, port, guard), daemon=True
-    )
-    telling.start()
-    return _run(streamlit_arguments(address, port, board), board.resolve(), guard)
 
 
 def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
@@ -76,33 +50,6 @@ def streamlit_arguments(address: str, port: int, board: Path) -> list[str]:
     return ["run", app, *flags, "--", str(board.resolve())]
 
 
-def _run(arguments: list[str], board: Path, guard: Guard) -> int:
-    from streamlit.web import cli
-
-    guard.put_up()
-
-    if str(FOLDER.parent) not in sys.path:
-        sys.path.insert(0, str(FOLDER.parent))
-    # Before the server listens, so that no visitor waits for it.
-    from leaderboards.screens import overview, page  # noqa: F401
-
-    page.prepare(board)
-    return int(cli.main(arguments, prog_name="streamlit", standalone_mode=False) or OK)
-
-
-def _say_when_it_listens(address: str, port: int, guard: Guard) -> None:
-    while True:
-        try:
-            socket.create_connection((address, port), timeout=1).close()
-            break
-        except OSError:
-            time.sleep(SECONDS_BETWEEN_KNOCKS)
-    if not guard.stands:  # another Streamlit, which makes its server in another way
-        print(f"error: {guard.other_version()}", file=sys.stderr, flush=True)
-        os._exit(RUN_FAILED)  # a sentence alone would leave an open door
-    print(f"open http://{address}:{port}  (Ctrl-C ends it)", flush=True)
-
-
 def free_port(address: str, wanted: str) -> int:
     """The wanted port if nobody listens there; for 0 any free one.
 
@@ -121,6 +68,12 @@ def free_port(address: str, wanted: str) -> int:
                 "give another port, such as port=0 for any free one"
             ) from None
         return int(trial.getsockname()[1])
+
+
+SETTINGS = ("board", "port", "address", "hosts")
+ELSEWHERE = {"store": "board=STORE/board.parquet is the board of a store"}
+READ = partial(read, settings=SETTINGS, elsewhere=ELSEWHERE)
+main = command_line(HELP, READ, "leaderboards.screens.server:serve")
 
 
 if __name__ == "__main__":

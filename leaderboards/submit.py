@@ -36,8 +36,7 @@ example: python -m leaderboards.submit runs/records/*.json to=leaderboards/submi
 SETTINGS = (*STATED, "to", "source", "weights", "tuning_trials", "store")
 
 
-@command_line(HELP, partial(read, settings=SETTINGS, takes_names=True))
-def main(arguments: Arguments) -> int:
+def send_records(arguments: Arguments) -> int:
     """Check the records, then write the folder, its statement last."""
     if not arguments.names:
         raise UserError("name at least one record: RUN_ID or FILE; --help explains")
@@ -67,6 +66,11 @@ def main(arguments: Arguments) -> int:
         weights_address=arguments.one("weights", ""),
     )
     return OK
+
+
+ELSEWHERE = {"records": "name each record by its run id, with store=FOLDER, or by its file"}
+READ = partial(read, settings=SETTINGS, takes_names=True, elsewhere=ELSEWHERE)
+main = command_line(HELP, READ, send_records)
 
 
 if __name__ == "__main__":

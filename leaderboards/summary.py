@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from core.escaping import markdown
-from leaderboards.contents import Board, ClaimLine
-from leaderboards.markdown import SMALLEST, in_words, row_of
+from leaderboards.contents import Board, ClaimLine, verdict_counts
+from leaderboards.markdown import SMALLEST, in_words, late_and_confirmed, row_of
 from leaderboards.render import NOT_ASKED, PRESETS, plain
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.abilities.questions import AbilityQuestion, ModelAnswer, answers, questions
@@ -21,7 +21,7 @@ def summary(board: Board) -> str:
     """All of it, as Markdown."""
     if not board.records:
         return "No record is committed yet.\n"
-    counts = [verdict_counts(board), *_of_the_smallest(board)]
+    counts = [count_of_verdicts(board), *_of_the_smallest(board)]
     return "\n".join([*_table(board), *counts, "", _scale(board), ""])
 
 
@@ -60,11 +60,11 @@ def _named(listed: Sequence[ModelAnswer]) -> str:
     return "; ".join([*names, *([f"{more} more"] if more else [])])
 
 
-def verdict_counts(board: Board) -> str:
+def count_of_verdicts(board: Board) -> str:
     """How many claims got which verdict at the most demanding preset of their figure, and how many
     of the decided ones were set after their runs."""
     claims = counted_claims(board.claims)
-    verdicts = Counter(claim.verdict for claim in claims)
+    verdicts = verdict_counts(claims)
     not_run = verdicts.pop(NOT_ASKED, 0)
     rest = f"; for {not_run} more no runs are made yet" if not_run else ""
     figures = len({claim.figure for claim in claims})
@@ -78,7 +78,9 @@ def _of_the_smallest(board: Board) -> list[str]:
     """A paragraph on the figures that were run at no larger preset; none where there are none."""
     best = most_demanding(figures_of(board.claims))
     small = [figure for figure in best if figure.preset == SMALLEST]
-    verdicts = Counter(claim.verdict for figure in small for claim in figure.claims)
+    verdicts = Counter[str]()
+    for figure in small:
+        verdicts.update(verdict_counts(figure.claims))
     verdicts.pop(NOT_ASKED, 0)
     if not verdicts:
         return []
@@ -92,10 +94,9 @@ def _of_the_smallest(board: Board) -> list[str]:
 
 def _caveat(claims: Sequence[ClaimLine]) -> str:
     decided = [claim for claim in claims if claim.verdict in DECIDED]
-    late = [claim.confirmed for claim in decided if claim.after_runs]
-    confirmed = late.count(True)
+    late, confirmed = late_and_confirmed(decided)
     return (
-        f"Of the {len(decided)} decided, {len(late)} were set or reworded after their runs had "
+        f"Of the {len(decided)} decided, {late} were set or reworded after their runs had "
         f"begun. Later runs alone confirm {confirmed} of these; the others describe what was seen "
         "and predicted nothing."
     )

@@ -188,7 +188,7 @@ def _check(column: str, value: object, rows: list[Row]) -> None:
         there.update([content] if isinstance(content, str) else content or ())
     known = {*VOCABULARY.get(column, ())}
     if column == "model":
-        known = {model for group in model_groups() for model in choices(group)}
+        known = set().union(*map(choices, model_groups()))
     if rows:  # else there is nothing that it could be compared with
         refuse_unknown(name, text, known, there)
 

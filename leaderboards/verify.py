@@ -23,10 +23,11 @@ checks all records of the store runs. It goes as far as asked:
   re-scored    the task's whole protocol by the weights that were sent along
   re-run       the run made again by its command, and its headline within the spread over seeds
 
-and writes what it found to leaderboards/verifications, where the committed board reads it, and of
-your own records to verifications in their store, for the board of local=true. A record that says
-what is not so is refused with the reason. Exit code 4 when one is refused, lies outside the spread
-or cannot be made again.
+and writes what it found to a folder that the last line names: leaderboards/verifications, where
+the committed board reads it, for what lies beside it; verifications in their store of your own
+records, for the board of local=true; verifications beside the folder of a submission elsewhere.
+A record that says what is not so is refused with the reason. Exit code 4 when one is refused, lies
+outside the spread or cannot be made again.
 
   level=consistent|re-scored|re-run
                      how far to go (default re-run)
@@ -53,7 +54,8 @@ def _read(words: Sequence[str]) -> tuple[Arguments, dict[str, str]]:
     """The settings, and where the data of tasks lie."""
     data_words = [word for word in words if word.startswith("tasks.")]
     others = [word for word in words if word not in data_words]
-    return read(others, SETTINGS, takes_names=True), _places(data_words)
+    elsewhere = {"records": "name the folder, a run id or a file without a key"}
+    return read(others, SETTINGS, takes_names=True, elsewhere=elsewhere), _places(data_words)
 
 
 def _places(data_words: Sequence[str]) -> dict[str, str]:
@@ -66,8 +68,7 @@ def _places(data_words: Sequence[str]) -> dict[str, str]:
     return places
 
 
-@command_line(HELP, _read)
-def main(parsed: tuple[Arguments, dict[str, str]]) -> int:
+def verify_records(parsed: tuple[Arguments, dict[str, str]]) -> int:
     """Exit code 0 when everything that was asked for holds, 4 when something does not."""
     arguments, places = parsed
     level = arguments.one("level", "re-run")
@@ -118,6 +119,9 @@ def _hours(arguments: Arguments) -> float | None:
     if not 0 < hours <= LARGEST_HOURS:
         raise UserError(f"hours={text} is not a time above 0, such as hours=8 or hours=0.5")
     return hours
+
+
+main = command_line(HELP, _read, verify_records)
 
 
 if __name__ == "__main__":

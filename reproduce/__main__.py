@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import reproduce
 import reproduce.planning.usage
+from bench.config.command_line import read
 from core.errors import OK, command
-from core.words import wants_help
+from core.words import by_name, wants_help
 from reproduce import planning, usage
 
 if TYPE_CHECKING:
@@ -45,13 +46,9 @@ def main(words: Sequence[str]) -> int:
         print(pages.get(words[0], usage.HELP))
         return OK
     if words[:1] == ["evidence"]:
-        from bench.config.command_line import read
-        from reproduce.planning.command import main as make_evidence
-
-        return make_evidence(read(words[1:]), reproductions())
-    from reproduce.command import main
-
-    return main(words, reproductions())
+        make_evidence = by_name("reproduce.planning.command:main")
+        return int(make_evidence(read(words[1:]), reproductions()))
+    return int(by_name("reproduce.command:main")(words, reproductions()))
 
 
 if __name__ == "__main__":

@@ -17,14 +17,14 @@ from bench.config.groups import taking_part
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
 from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
-from core.words import texts
-from reproduce import committed, same, untrained, usage
+from core.words import by_name, texts
+from reproduce import committed, same, usage
 from reproduce.claims import frozen, repeats
 from reproduce.claims.controls import without_twins
 from reproduce.claims.verdicts import CONTRADICTED
 from reproduce.console import print_verdicts
 from reproduce.experiment import Experiment
-from reproduce.obtaining import existing, foretell_runs, has_no_text, obtain
+from reproduce.obtaining import existing, has_no_text
 from reproduce.request import Request
 from reproduce.writing import judge_again, write
 
@@ -39,10 +39,9 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     name, *rest = words
     values = texts(rest)
     if name == "claims":
-        hashes = {
-            n: [claim.hashes for claim in experiment.claims]
-            for n, experiment in reproductions.items()
-        }
+        hashes = {}
+        for figure, experiment in reproductions.items():
+            hashes[figure] = [claim.hashes for claim in experiment.claims]
         is_update = _is_update(values, frozen.HELP)
         return frozen.main(is_update, hashes, partial(judge_again, reproductions))
     if name == "repeats":
@@ -52,7 +51,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     if name == "same":
         return same.main(values)
     if name == "untrained":
-        return untrained.main(read_with_lists(rest))
+        return int(by_name("reproduce.untrained:main")(read_with_lists(rest)))
     if name not in reproductions:
         raise UserError(f"there is no reproduction '{name}': {nearest(name, reproductions)}")
     experiment = reproductions[name]
@@ -83,10 +82,13 @@ def _make(name: str, experiment: Experiment, request: Request) -> int:
     if request.records is None:
         request = request.with_text(experiment)
     if request.dry_run:
-        foretell_runs(request, experiment)
+        by_name("reproduce.foretelling:foretell_runs")(request, experiment)
         return OK
     source = request.records
-    records = existing(request, experiment, source) if source else obtain(request, experiment)
+    if source is not None:
+        records = existing(request, experiment, source)
+    else:
+        records = by_name("reproduce.making:obtain")(request, experiment)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, experiment, records, request.view, folder)
     shown_records = without_twins(records)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError, nearest
 from core.escaping import terminal
 from core.files import write_atomically
@@ -122,5 +123,9 @@ def _changes(before: VerdictFile, after: VerdictFile) -> Iterator[str]:
             yield f"{name}: {was}, now {now}: {reason}"
     if not others:
         more, fewer = len(after.runs - before.runs), len(before.runs - after.runs)
-        runs = f"{more} records more, {fewer} fewer" if more or fewer else "other words or effects"
+        runs = (
+            f"{amount(more, 'record')} more, {fewer} fewer"
+            if more or fewer
+            else "other words or effects"
+        )
         yield f"{runs}, the same verdicts"

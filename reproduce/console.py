@@ -13,6 +13,7 @@ from rich.console import Console
 from bench.config.groups import NOT_COMMITTED, guests
 from bench.records.report import in_full
 from bench.records.schema import RunRecord
+from core.amounts import amount
 from core.places import shown as shown_path
 from core.screen import console
 from core.statistics import POWER
@@ -40,7 +41,7 @@ def print_verdicts(
     screen = console(soft_wrap=True)
     screen.print(f"{experiment.title}\n{experiment.source}")
     scale = "" if view.preset == "paper" else ", not the paper's scale"
-    screen.print(f"preset {view.name}{scale}; {len(records)} records")
+    screen.print(f"preset {view.name}{scale}; {amount(len(records), 'record')}")
     note = "" if experiment.note is None else experiment.note(records)
     if note:
         screen.print(note)
@@ -53,7 +54,7 @@ def print_verdicts(
         screen.print(line, style="bright_black")
     failed = [record for record in records if record.outcome != "ok"]
     if failed:
-        screen.print(f"\n{len(failed)} of {len(records)} runs gave no result:")
+        screen.print(f"\n{len(failed)} of {amount(len(records), 'run')} gave no result:")
         for record in failed:
             text = f"  {record.run_id}: {record.outcome.replace('_', ' ')}: "
             text += in_full(record.cause, store)
@@ -132,7 +133,8 @@ def join_topics(topics: Iterable[str]) -> str:
     for topic in dict.fromkeys(topics):
         quantity, _, value = topic.partition(" = ")
         values.setdefault(quantity, []).append(value)
-    return "; ".join(
-        f"{quantity} = {', '.join(values_of_quantity)}" if any(values_of_quantity) else quantity
-        for quantity, values_of_quantity in values.items()
-    )
+    joined = []
+    for quantity, values_of_quantity in values.items():
+        listed = ", ".join(values_of_quantity)
+        joined.append(f"{quantity} = {listed}" if any(values_of_quantity) else quantity)
+    return "; ".join(joined)

@@ -25,7 +25,7 @@ from bench.records.schema import RunRecord
 from bench.search.plan import plan_sweep
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, UNTRAINED, NoControl, Untrained
-from reproduce.claims.grammar import Records, Runs, any_of, setting
+from reproduce.claims.grammar import Records, Runs, setting
 from reproduce.drawing.plots import Rows, rows_of
 from reproduce.plotting.panels import Picture
 
@@ -273,3 +273,13 @@ def _steps(configurations: Iterable[Configuration]) -> set[int]:
         if configuration.takes is None and configuration.training.steps:
             lengths.add(configuration.training.steps)
     return lengths
+
+
+def any_of(*belong: Callable[[RunRecord], object]) -> Callable[[Records], list[RunRecord]]:
+    """Selects the records of which one of these holds, such as ``Runs.has``, sorted by run id."""
+
+    def select(records: Records) -> list[RunRecord]:
+        selected = [record for record in records if any(holds(record) for holds in belong)]
+        return sorted(selected, key=lambda record: record.run_id)
+
+    return select

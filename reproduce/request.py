@@ -114,13 +114,13 @@ class Request:
                 in_full = f"sweep.{whole}" if whole in SHORT_NAMES else whole
                 passed_on[in_full] = value
                 typed_by_key[in_full] = as_typed if whole == key else f"tasks.{as_typed}"
-        places = {f"tasks.{key}" for key, is_place in is_place_by_key.items() if is_place}
-        changes = [
-            as_typed
-            for key, as_typed in typed_by_key.items()
-            if key not in {*EXECUTION, *places}
-            and not _says_whence(key, passed_on[key], experiment, preset)
-        ]
+        unchanging = {*EXECUTION}
+        unchanging |= {f"tasks.{key}" for key, is_place in is_place_by_key.items() if is_place}
+        changes = []
+        for key, as_typed in typed_by_key.items():
+            if key in unchanging or _says_whence(key, passed_on[key], experiment, preset):
+                continue
+            changes.append(as_typed)
         _check_values(values, sorted(typed_by_key.values()))
         return cls(
             view=View(values["preset"], tuple(sorted([*changes, *guests_typed]))),

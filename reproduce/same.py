@@ -26,6 +26,7 @@ import yaml
 from bench.records.record_files import records_below
 from bench.records.schema import as_file
 from bench.records.store import COMMITTED
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.files import ROOT, write_atomically
@@ -53,7 +54,8 @@ def main(values: Mapping[str, str | None]) -> int:
         print(terminal(line))
     if lines:
         raise UserError(
-            f"{len(lines)} claims or figures say something else than at {commit}",
+            f"{amount(len(lines), 'claim or figure says', 'claims or figures say')} something "
+            f"else than at {commit}",
             VERIFICATION_FAILED,
         )
     same = restated(before, after)
@@ -63,7 +65,7 @@ def main(values: Mapping[str, str | None]) -> int:
     written = f", as {RESTATED.name} says now" if same and update == "true" else ""
     print(
         f"all {count} claims and {len(after)} figures say what they said at {commit}; "
-        f"{len(same)} tests have another form{written}"
+        f"{amount(len(same), 'test has', 'tests have')} another form{written}"
     )
     return OK
 

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.config.network import with_available_text
+from bench.records.store import record_path
+from bench.search.batch import make_all
 from bench.search.plan import plan_sweep
 from core.errors import OK, RUN_FAILED, UserError
 from core.places import shown
+from core.progress import progress
 from reproduce.claims.controls import UNTRAINED
 
 
@@ -23,10 +26,6 @@ def main(settings: Mapping[str, Any]) -> int:
     Raises:
         UserError: settings that are no sweep, or a task that the engine trains nothing for.
     """
-    from bench.records.store import record_path
-    from bench.search.batch import make_all
-    from core.progress import progress
-
     twins = UNTRAINED.twins_of((), (plan_sweep(with_available_text(settings)),))
     if not twins:
         raise UserError(

@@ -16,7 +16,6 @@ from reproduce.claims.claims import ClaimResult, verdict_file
 from reproduce.claims.controls import without_twins
 from reproduce.drawing.frame import View, framed
 from reproduce.experiment import Experiment
-from reproduce.plotting.renderer import images
 
 
 def write(
@@ -33,6 +32,9 @@ def write(
         results = [claim.judge(judged) for claim in experiment.claims]
         verdicts = verdict_file(name, view.name, experiment.title, judged, results, experiment.cost)
     note = "" if experiment.note is None else experiment.note(records)
+    # matplotlib takes half a second to import, which a list of the figures does without.
+    from reproduce.plotting.renderer import images
+
     picture = framed(experiment.draw(records), records, view, note)
     files = {f"figure.{ending}": content for ending, content in images(picture, name).items()}
     files["curves.json"] = picture.to_json()

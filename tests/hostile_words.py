@@ -88,7 +88,7 @@ DOORS: dict[str, tuple[Door, list[str], list[str]]] = {
     "bench.generate": (generate.main, ["run=regbench", "store=store", "prompt=a", "beam=1"], []),
     "bench.prompts": (prompts.main, ["runs=[regbench]", "store=store", "new_tokens=2"], []),
     "bench.prepare": (prepare.main, ["tasks=regbench", "tasks.states=[2,3]"], []),
-    "bench.speed": (speed.main, ["models=[lstm]", "width=8", "layers=1", "rounds=1"], []),
+    "bench.speed": (speed.main, ["models=[lstm]", "width=8", "layers=1"], ["rounds=1"]),
     "bench.training_speed": (
         training_speed.main,
         [*RUN, "rounds=1", "timed_steps=1"],

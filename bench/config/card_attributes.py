@@ -58,17 +58,19 @@ def _are_sequences(value: Any) -> bool:
 
 
 def _are_defaults(value: Any) -> bool:
-    if not isinstance(value, dict) or not all(
-        isinstance(key, str) and key.isidentifier() for key in value
-    ):
+    if not isinstance(value, dict):
         return False
+    for key in value:
+        if not isinstance(key, str) or not key.isidentifier():
+            return False
     try:
-        return all(
-            setting is None or isinstance(setting, str | int | float | list)
-            for setting in json.loads(json.dumps(value, allow_nan=False)).values()
-        )
+        settings = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):
         return False
+    for setting in settings.values():
+        if setting is not None and not isinstance(setting, str | int | float | list):
+            return False
+    return True
 
 
 def _are_patterns(value: Any) -> bool:

@@ -24,7 +24,7 @@ from bench.config.source_files import (
 )
 from core.errors import UserError, place_of
 from core.files import ROOT, working_directory
-from core.seeding import derive_seed, kept_python_generators, seed_python_generators
+from core.seeding import derive_seed
 
 OURS = ("models", "tasks")  # packages
 SPECIFICATION = "specification"  # the first argument, as it should be called
@@ -184,11 +184,10 @@ def load_class(target: str) -> type:
     if loaded is None:
         # Only of its own package: what it imported from elsewhere is no model of the user's.
         package = module.__name__.partition(".")[0]
-        defined = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isclass(value) and value.__module__.partition(".")[0] == package
-        ]
+        defined = []
+        for key, value in vars(module).items():
+            if inspect.isclass(value) and value.__module__.partition(".")[0] == package:
+                defined.append(key)
         close = get_close_matches(name, defined, n=1, cutoff=0)  # the nearest, however far
         hint = f"the nearest is '{close[0]}'" if close else "it defines none"
         where = source_name(target) if names_file(target) else f"module '{module.__name__}'"
@@ -243,8 +242,9 @@ def _as_in_a_new_process(top: str | None = None) -> Iterator[None]:
         return
     # By its name, as a model is: who reads configurations needs no PyTorch otherwise.
     numerics = importlib.import_module("bench.training.numerics")
-    with kept_python_generators(), numerics.kept_settings():
-        seed_python_generators(derive_seed(0, "import"))
+    seeding = importlib.import_module("bench.training.seeding")
+    with seeding.kept_python_generators(), numerics.kept_settings():
+        seeding.seed_python_generators(derive_seed(0, "import"))
         yield
 
 

@@ -250,10 +250,12 @@ def entrants(task: str, preset: str) -> list[str]:
 def _by_cards(task: str, preset: str) -> tuple[str, ...]:
     whole = task.partition(".")[0]
     presets = PRESETS[: PRESETS.index(preset) + 1]
-    least = {
-        name: _contends(name).get(task, _contends(name).get(whole)) for name in choices("models")
-    }
-    return tuple(name for name, preset in least.items() if preset in presets)
+    names = []
+    for name in choices("models"):
+        smallest_preset = _contends(name)
+        if smallest_preset.get(task, smallest_preset.get(whole)) in presets:
+            names.append(name)
+    return tuple(names)
 
 
 @lru_cache(maxsize=256)

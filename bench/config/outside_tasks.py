@@ -65,30 +65,30 @@ SWEEP: dict[str, Any] = {
 }
 
 
-def use_task_from_outside(word: str) -> str:
-    """Import the class that a word names, and make its settings known under the name of the class.
+def use_task_from_outside(place: str) -> str:
+    """Import the class at a place, and make its settings known under the name of the class.
 
     Args:
-        word: ``package.module.Task`` or ``FILE.py:Task``.
+        place: ``package.module.Task`` or ``FILE.py:Task``.
 
     Raises:
         UserError: there is no such class, results could not be told from those of a task of ours,
             or what it or the file beside it says cannot be used.
     """
-    if word.endswith(".py"):
-        raise UserError(f"'{word}' names a file, and no class in it: give {word}:CLASS")
-    target = use_named(word)
+    if place.endswith(".py"):
+        raise UserError(f"'{place}' names a file, and no class in it: give {place}:CLASS")
+    target = use_named(place)
     loaded = load_class(target)
     name = class_name(target)
-    _check_name(name, word)
-    settings = _settings(loaded, word)
+    _check_name(name, place)
+    settings = _settings(loaded, place)
     described = _attributes(loaded)
-    place = _file_beside(loaded)
-    if place is not None:
-        written = _read_yaml(place)
+    yaml_file = _file_beside(loaded)
+    if yaml_file is not None:
+        written = _read_yaml(yaml_file)
         for key in written.keys() - {*settings, *DESCRIBED}:
             hint = nearest(key, [*settings, *DESCRIBED])
-            raise UserError(f"{place} has the key '{key}', which {name} does not take: {hint}")
+            raise UserError(f"{yaml_file} has the key '{key}', which {name} does not take: {hint}")
         settings |= {key: value for key, value in written.items() if key in settings}
         described |= {key: value for key, value in written.items() if key in DESCRIBED}
     presets = {**SIZES, **_mapping(described, "presets", name)}
@@ -109,12 +109,12 @@ def use_task_from_outside(word: str) -> str:
     return name
 
 
-def _check_name(name: str, word: str) -> None:
+def _check_name(name: str, place: str) -> None:
     taken = {text.casefold() for task in choices("tasks") for text in (task, _label(task))}
     if name.casefold() in taken:
         raise UserError(
-            f"results of '{word}' could not be told from those of the task {name} of this project: "
-            "give the class a name of its own"
+            f"results of '{place}' could not be told from those of the task {name} of this "
+            "project: give the class a name of its own"
         )
 
 
@@ -136,12 +136,12 @@ def _attributes(loaded: type) -> dict[str, Any]:
     return described
 
 
-def _settings(loaded: type, word: str) -> dict[str, Any]:
+def _settings(loaded: type, place: str) -> dict[str, Any]:
     """What the constructor takes, with its defaults."""
     try:
         parameters = inspect.signature(loaded).parameters.values()
     except ValueError:  # a class that is written in C may have none
-        raise UserError(f"'{word}' does not say what its constructor takes") from None
+        raise UserError(f"'{place}' does not say what its constructor takes") from None
     settings: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

@@ -21,6 +21,7 @@ ELSEWHERE = {
     "steps": ("max_steps", "num_steps", "train_steps", "iterations", "max_iters"),
     "batch_size": ("batch", "bs", "train_batch_size", "per_device_train_batch_size"),
     "weight_decay": ("wd", "decay"),
+    "store": ("records", "output", "output_dir", "run_dir"),
     "warmup_steps": ("warmup", "warmup_iters", "num_warmup_steps"),
 }
 TRUTH_VALUE = "truth_value"  # an error of a whole section, which names its field

@@ -51,10 +51,9 @@ def quasi_random_order(space: Mapping[str, Sequence[Any]]) -> Iterator[Setting]:
     for index in itertools.count(1):
         if len(seen) == size:
             return
-        setting = {
-            key: values[int(radical_inverse(index, base) * len(values))]
-            for (key, values), base in zip(space.items(), bases, strict=True)
-        }
+        setting = {}
+        for (key, values), base in zip(space.items(), bases, strict=True):
+            setting[key] = values[int(radical_inverse(index, base) * len(values))]
         if key_of(setting) not in seen:
             seen.add(key_of(setting))
             yield setting
@@ -90,7 +89,11 @@ def tried_by(described: str, space: Space, budget: int) -> list[list[Setting]] |
     size = budget if sampler == "grid" else math.prod(map(len, space.values()))
     if size * len(orders) > MOST_WORKED_OUT:
         return None
-    return [tried({k: space[k] for k in order}, sampler, budget, seed) for order in orders]
+    settings_by_order = []
+    for order in orders:
+        in_order = {key: space[key] for key in order}
+        settings_by_order.append(tried(in_order, sampler, budget, seed))
+    return settings_by_order
 
 
 def radical_inverse(index: int, base: int) -> float:

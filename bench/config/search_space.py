@@ -20,21 +20,30 @@ def reach_of(space: Space, most: int) -> dict[str, list[Any]]:
     significant digits, or to whole numbers where all are whole."""
     values_by_key = {}
     for key, values in space.items():
-        if most and len(values) > 1 and all(type(v) in (int, float) and v > 0 for v in values):
-            low, high = min(values), max(values)
-            step = math.log(high / low) / (len(values) - 1)
-            if all(
-                abs(math.log(b / a) / step - 1) <= GEOMETRIC for a, b in pairwise(sorted(values))
-            ):
-                whole = all(type(value) is int for value in values)
-                ends = [(low, -number) for number in range(most, 0, -1)]
-                ends += [(high, number) for number in range(1, most + 1)]
-                more = [end * math.exp(number * step) for end, number in ends]
-                new = [round(v) if whole else float(f"{v:.1e}") for v in more]
-                values_by_key[key] = sorted(
-                    {*values, *(v for v in new if v > 0 and not low <= v <= high)}
-                )
+        if not most or not _is_geometric(values):
+            continue
+        low, high = min(values), max(values)
+        step = math.log(high / low) / (len(values) - 1)
+        are_whole = all(type(value) is int for value in values)
+        in_order = {*values}
+        for number in range(1, most + 1):
+            for value in (low * math.exp(-number * step), high * math.exp(number * step)):
+                new = round(value) if are_whole else float(f"{value:.1e}")
+                if new > 0 and not low <= new <= high:
+                    in_order.add(new)
+        values_by_key[key] = sorted(in_order)
     return values_by_key
+
+
+def _is_geometric(values: Sequence[Any]) -> bool:
+    """Whether values are two or more positive numbers of about equal ratios."""
+    if len(values) < 2 or not all(type(v) in (int, float) and v > 0 for v in values):
+        return False
+    step = math.log(max(values) / min(values)) / (len(values) - 1)
+    for smaller, larger in pairwise(sorted(values)):
+        if abs(math.log(larger / smaller) / step - 1) > GEOMETRIC:
+            return False
+    return True
 
 
 def widened(space: Space, reach: Space, best: Iterable[Mapping[str, Any]]) -> Space:

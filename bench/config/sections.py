@@ -18,8 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from bench.config.limits import LARGEST_COUNT, LARGEST_THREADS
 from bench.config.problems import TRUTH_VALUE
-from core.database import is_server
-from core.places import absolute
+from core.places import absolute, is_server
 
 Place = Annotated[Path, AfterValidator(absolute)]  # of a person's words
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]

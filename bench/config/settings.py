@@ -254,21 +254,20 @@ class Configuration(Settings):
 
     def final_runs(self) -> list[Configuration]:
         """All final runs of a sweep at this setting: its seeds, of each data seed."""
-        return [
-            first.with_(seed=first.seed + n)
-            for first in self.of_each_data_seed()
-            for n in range(self.sweep.seeds)
-        ]
+        runs = []
+        for first in self.of_each_data_seed():
+            for number in range(self.sweep.seeds):
+                runs.append(first.with_(seed=first.seed + number))
+        return runs
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""
         training: dict[str, Any] = {"threads": self.training.threads}
         if self.takes is None:
-            training = {
-                key: list(value) if isinstance(value, tuple) else value
-                for key, value in self.training.__dict__.items()
-                if key != "checkpoint_every" and (key not in LATER or value != LATER[key])
-            }
+            training = {}
+            for key, value in self.training.__dict__.items():
+                if key != "checkpoint_every" and (key not in LATER or value != LATER[key]):
+                    training[key] = list(value) if isinstance(value, tuple) else value
         return {
             "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
             "models": self.models,

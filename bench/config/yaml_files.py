@@ -58,10 +58,9 @@ def read_yaml(path: Path, *, resolve: bool = True) -> Any:
         return {}
     if not resolve or "${" not in text:
         return content
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
+    import omegaconf  # few files refer to anything
 
     try:
-        return OmegaConf.to_container(OmegaConf.create(content), resolve=True)
-    except OmegaConfBaseException as error:
+        return omegaconf.OmegaConf.to_container(omegaconf.OmegaConf.create(content), resolve=True)
+    except omegaconf.errors.OmegaConfBaseException as error:
         raise yaml.YAMLError(str(error)) from None

@@ -14,10 +14,12 @@ class Examined:
     Attributes:
         passed: names of the examinations; one that does not apply to a model is not among them.
         unused: parameters that no output depends on, with trained weights.
+        changes: whether a call in training mode changes parameters or buffers.
     """
 
     passed: list[Passed] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    changes: bool = False
 
     @property
     def writes(self) -> bool:

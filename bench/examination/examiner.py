@@ -15,7 +15,6 @@ from bench.examination.gradients import gradients_of, without_gradient
 from bench.examination.reader import (
     LARGEST_OUTPUT,
     ModelReader,
-    SavedTensors,
     offers_hidden,
     refuse_own_seeds,
 )
@@ -29,6 +28,7 @@ from bench.examination.sequences import (
 )
 from bench.examination.untouched import UntouchedCopy
 from bench.records.schema import Passed
+from bench.training.storage import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
@@ -105,6 +105,7 @@ class Examiner(Comparisons):
             self._moved(sequences)
         if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
             self._pass("inputs unchanged")
+        self.result.changes = self.reader.changed
         self.result.passed.sort(key=get_args(Passed).index)
         return self.result
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bench.training.numerics import kept_settings, refuse_other_settings
 from bench.training.seeding import seed_generators, state_of_python_generators
+from bench.training.storage import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 
@@ -20,25 +21,6 @@ def offers_hidden(model: nn.Module) -> bool:
     return hasattr(model, "hidden") and hasattr(model, "output_matrix")
 
 
-class SavedTensors:
-    """The parameters and buffers of a model as they are now: a model may count what it has seen in
-    a buffer, move an average of its weights, or limit weights, in a call."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.saved: list[tuple[dict[str, Any], str, Tensor | None, Tensor | None]] = []
-        for module in model.modules():
-            for tensors in (module._parameters, module._buffers):
-                for name, tensor in tensors.items():
-                    value = None if tensor is None else tensor.detach().clone()
-                    self.saved.append((tensors, name, tensor, value))
-
-    def restore(self) -> None:
-        for tensors, name, tensor, value in self.saved:
-            if tensor is not None and value is not None and not torch.equal(tensor, value):
-                tensor.data.copy_(value)
-            tensors[name] = tensor
-
-
 class ModelReader:
     """Asks models for outputs (batch, time, channels), or for hidden vectors in their place.
 
@@ -48,11 +30,12 @@ class ModelReader:
         drew: whether the last call has drawn random numbers.
         left: the state in which the last call left each generator, by its name.
         wrote: whether any call has written into its inputs.
+        changed: whether any call in training mode has changed parameters or buffers.
     """
 
     def __init__(self, seed: int, by_hidden: bool) -> None:
         self.seed, self.by_hidden = seed, by_hidden
-        self.drew = self.wrote = False
+        self.drew = self.wrote = self.changed = False
         self.left: dict[str, object] = {}
 
     def of_another_seed(self, by_hidden: bool | None = None) -> ModelReader:
@@ -72,6 +55,7 @@ class ModelReader:
             with torch.enable_grad():
                 return self.call(model.train(), inputs).detach()
         finally:
+            self.changed = self.changed or bool(saved.changed())
             saved.restore()
 
     def call(self, model: nn.Module, inputs: Tensor, hidden: bool | None = None) -> Tensor:

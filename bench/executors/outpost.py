@@ -15,8 +15,9 @@ import platform
 import tarfile
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,9 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] 
     except ImportError as error:
         return "raised", _missing_package(error), {}, None
     os.environ[GPU_SHARE] = repr(task.gpu_share)
-    places = {path: _placed(path, *packed) for path, packed in task.data.items()}
+    places = {}
+    for path, (digest, reference) in task.data.items():
+        places[path] = _placed(path, digest, partial(ray.get, reference))
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as name:
         folder, ended = WatchedFolder(Path(name)), threading.Event()
         folder.fill({**task.files, **ray.get(keeper.latest.remote(task.ticket))})
@@ -198,16 +201,14 @@ def packed(path: Path) -> bytes:
     return content.getvalue()
 
 
-def _placed(path: str, digest: str, reference: Any) -> Path:
+def _placed(path: str, digest: str, fetch: Callable[[], bytes]) -> Path:
     """Where on this node a file or folder lies that a job reads; the first job brings it."""
-    import ray
-
     folder = DATA / digest
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".complete").exists():
-            with tarfile.open(fileobj=io.BytesIO(ray.get(reference))) as archive:
+            with tarfile.open(fileobj=io.BytesIO(fetch())) as archive:
                 archive.extractall(folder, filter="data")
             (folder / ".complete").touch()
     return (folder / Path(path).name).resolve()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
-from bench.config.command_line import Settings, read
+from bench.config.command_line import read
 from core.errors import command
 from core.words import command_line
 
@@ -35,13 +33,7 @@ exit code: 0; 1 when a part failed (the others were done all the same)
 example: python -m bench.gpu minutes=12 pack_mib=16"""
 
 
-@command_line(HELP, read)
-def main(settings: Settings) -> int:
-    """Do all parts in time."""
-    begin = time.monotonic()
-    from bench.gpu.calls import call
-
-    return call(settings, begin)
+main = command_line(HELP, read, "bench.gpu.calls:call")
 
 
 if __name__ == "__main__":

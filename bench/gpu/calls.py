@@ -14,6 +14,7 @@ from bench.gpu.parts import GpuPart, parts_of
 from bench.gpu.request import GpuRequest, request_of
 from bench.gpu.results import SETTLED, Outcome, Result, read_results
 from bench.gpu.summary import describe_end, print_result, write_summary
+from core.amounts import amount
 from core.children import SECONDS_TO_STOP, Ended, describe, run_to_end
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import ROOT
@@ -27,15 +28,13 @@ LEAST_SECONDS = 1.0
 NO_TIME = "no time was left for it"
 
 
-def call(settings: Mapping[str, Any], begin: float) -> int:
+def call(settings: Mapping[str, Any]) -> int:
     """Do all parts that settings ask for, or name them; the exit code of the command.
-
-    Args:
-        begin: from when the minutes count, by ``time.monotonic``.
 
     Raises:
         UserError: a setting that cannot be used, or there is no GPU.
     """
+    begin = time.monotonic()
     request = request_of(settings, GpuRequest)
     parts = parts_of(request)
     if request.dry_run:
@@ -166,5 +165,5 @@ def _outcome(
         return "failed", unread
     left = [row for row in numbers["rows"] if row["left_since"]] if part.sweeps else []
     if left:
-        return "left", f"{len(left)} of {len(numbers['rows'])} rows"
+        return "left", f"{len(left)} of {amount(len(numbers['rows']), 'row')}"
     return "done", ""

@@ -24,8 +24,7 @@ HELP = (
 )
 
 
-@command_line(HELP, read)
-def main(settings: Settings) -> int:
+def measure(settings: Settings) -> int:
     """Write model -> seconds of a step, and ``start``, the seconds until the first was begun."""
     begin = time.monotonic()
     models, seconds_each, output = (settings.pop(key) for key in KEYS)
@@ -43,6 +42,9 @@ def main(settings: Settings) -> int:
         write_atomically(Path(output), json.dumps(paces).encode())
     signal.alarm(0)
     return OK
+
+
+main = command_line(HELP, read, measure)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,9 @@ def _checks() -> list[GpuPart]:
     leaky = [f"{models}/layers/test_leaky_average.py"]
 
     def part(
-        name: str, title: str, share: float, words: list[str], not_on_cpu: str | None
+        name: str, title: str, share: float, tests: list[str], not_on_cpu: str | None
     ) -> GpuPart:
-        return GpuPart(name, title, share, "bench.gpu.checks", words, read_whole, not_on_cpu)
+        return GpuPart(name, title, share, "bench.gpu.checks", tests, read_whole, not_on_cpu)
 
     return [
         part("leaky_average", "The leaky average and its kernel", 0.05, leaky, None),

@@ -74,7 +74,10 @@ def read_launches(path: Path) -> dict[str, Any]:
     """Of bench.speed: model -> launches of a training pass."""
     rows = json.loads(path.read_bytes())["models"]
     keys = ("operators", "views", "kernels")
-    return {row["model"]: {key: row["launches"][key] for key in keys} for row in rows}
+    launches_by_model = {}
+    for row in rows:
+        launches_by_model[row["model"]] = {key: row["launches"][key] for key in keys}
+    return launches_by_model
 
 
 def read_stack(path: Path) -> dict[str, Any]:

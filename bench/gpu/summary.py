@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.gpu.request import GpuRequest
 from bench.gpu.results import Result
+from core.amounts import amount
 from core.escaping import markdown, terminal
 from core.files import write_atomically
 from core.places import shown
@@ -106,7 +107,7 @@ def _in_words(result: Result) -> str:
         return f"{numbers['factor']:.2f} times as fast (quartiles {low:.2f} and {high:.2f})"
     if "rows" in numbers:
         standing = sum(bool(row["stands"]) for row in numbers["rows"])
-        return f"{standing} of {len(numbers['rows'])} rows stand"
+        return f"{standing} of {amount(len(numbers['rows']), 'row')} stand"
     of_models = {name: value for name, value in numbers.items() if isinstance(value, Mapping)}
     return "; ".join(f"{name} {_of_model(value)}" for name, value in of_models.items())
 

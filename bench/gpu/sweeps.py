@@ -69,8 +69,7 @@ class SweepClock:
         )
 
 
-@command_line("usage: as a part of python -m bench.gpu, which gives its settings", read)
-def main(settings: Settings) -> int:
+def train(settings: Settings) -> int:
     """Train what there is time for; the result says of each row what came of it."""
     request = request_of(settings, SweepsRequest)
     plan = read_plan(request)
@@ -184,6 +183,10 @@ def _next_group(rows: Sequence[ModelRow], clock: SweepClock) -> list[ModelRow]:
         if group:
             return group
     return []
+
+
+HELP = "usage: as a part of python -m bench.gpu, which gives its settings"
+main = command_line(HELP, read, train)
 
 
 if __name__ == "__main__":

@@ -116,8 +116,9 @@ class Equivalence(FrozenModel):
     def choices(self) -> dict[str, list[Any]]:
         """Setting -> its values in the runs that were compared."""
         values_by_setting: dict[str, list[Any]] = defaultdict(list)
-        for key, value in (pair for run in self.compared for pair in _CHOICE.findall(run.words)):
-            values_by_setting[key].append(json.loads(value))
+        for run in self.compared:
+            for key, value in _CHOICE.findall(run.words):
+                values_by_setting[key].append(json.loads(value))
         return values_by_setting
 
     def other_side(self, name: Name) -> Name | None:
@@ -193,7 +194,9 @@ def _replaced(table: Path, changed: int) -> frozenset[Code]:
 
 @lru_cache(maxsize=4)
 def _read(table: Path, _changed: int) -> tuple[Equivalence, ...]:
-    entries = [entry for path in sorted(table.glob("*.json")) for entry in read_file(path)]
+    entries: list[Equivalence] = []
+    for path in sorted(table.glob("*.json")):
+        entries += read_file(path)
     if (one_file := _one_file(table)).is_file():
         entries += [entry for entry in read_file(one_file) if entry not in entries]
     return tuple(sorted(entries, key=_place))
@@ -276,12 +279,15 @@ def add_entries(entries: Iterable[Equivalence]) -> None:
     proofs = list(read_table())
     for entry in entries:
         before = [e for e in proofs if (e.old, e.new) == (entry.old, entry.new)]
-        runs = [c for e in (*before, entry) for c in e.compared]
-        compared = tuple(c for number, c in enumerate(runs) if c not in runs[:number])
+        compared: list[Compared] = []
+        for proof in (*before, entry):
+            for pair in proof.compared:
+                if pair not in compared:
+                    compared.append(pair)
         # One by definitions holds for all that one by runs does.
         best = next((e for e in (entry, *before) if e.by == "definitions"), entry)
         proofs = [e for e in proofs if e not in before]
-        proofs.append(best.model_copy(update={"compared": compared}))
+        proofs.append(best.model_copy(update={"compared": tuple(compared)}))
     entries_by_task: dict[str, list[Equivalence]] = defaultdict(list)
     for entry in sorted(proofs, key=_place):
         entries_by_task[entry.task].append(entry)

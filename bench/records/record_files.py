@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bench.records.segments import SUFFIX, PackedRecord, records_of, state_of
+from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
 from core.files import when_changed
 
@@ -64,6 +65,21 @@ def packed_at(path: Path) -> PackedRecord | None:
     if path.suffix != ".json" or os.path.lexists(path):
         return None
     return packed_in(path.parent).get(path.stem)
+
+
+def refuse_segment(path: Path) -> None:
+    """Nothing where a path is not that of a segment, which holds many records.
+
+    Raises:
+        UserError: it is; says how one of them is named.
+    """
+    if path.name.endswith(SUFFIX) and path.is_file():
+        run_ids = sorted(records_of(path))
+        example = path.with_name(f"{min(run_ids, default='RUN_ID')}.json")
+        raise UserError(
+            f"{path} is a segment of {amount(len(run_ids), 'record')}: name one of them as if it "
+            f"were a file beside it, such as {example}"
+        )
 
 
 def packed_in(folder: Path) -> dict[str, PackedRecord]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from bench.records.schema import Examination, RunRecord
 from bench.records.store import Store, record_path
 from core.files import open_regular
 from core.places import shown as shown_path
+from core.privacy import DETAILS
 from core.screen import console
 
 SAID: dict[Form, str] = {
@@ -26,7 +26,6 @@ SAID: dict[Form, str] = {
 }
 
 
-DETAILS = re.compile(r"details in work/(\w[\w.-]*)/traceback\.txt of the store")
 LARGEST_TRACEBACK = 2**20  # bytes that are looked through
 
 
@@ -70,7 +69,7 @@ def print_record(record: RunRecord, store: Path) -> None:
     else:
         splits = sorted(record.metrics, reverse=True)  # validation, test: the order of the work
         table = table_of(["metric"], splits, title=title)
-        for name in sorted({name for values in record.metrics.values() for name in values}):
+        for name in sorted(set().union(*record.metrics.values())):
             values = [record.metrics[split].get(name) for split in splits]
             cells = ["" if value is None else _digits(value) for value in values]
             table.add_row(name + (" *" if name == record.headline.name else ""), *cells)

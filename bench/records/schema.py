@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from bench.records.record_files import packed_at, records_below
+from bench.records.record_files import packed_at, records_below, refuse_segment
 from bench.records.segments import MAXIMUM_RECORD_BYTES, canonical
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT, write_atomically
@@ -314,6 +314,7 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
 
 def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
     """As :func:`read_record`, with what else is known of the file."""
+    refuse_segment(path)
     packed = packed_at(path)
     text = RECORD.bytes_of(path) if packed is None else packed.line()
     content = RECORD.tree(path, text)

@@ -18,7 +18,7 @@ from bench.training.building import build_model, build_task, resolve_device
 from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import count_numbers, on_meta
-from bench.training.training import total_steps
+from bench.training.training import total_steps, training_loss_of
 from core.errors import UserError, first_line
 from tasks.interface import Batch, Task
 
@@ -195,9 +195,10 @@ def _count_shape(configuration: Configuration, task: Task, batch: Batch, local: 
         set_numerics(training.threads)
         device, count = resolve_device(configuration.device), count_here
         model = build_model(configuration, task, configuration.seed).to(device).train()
+        loss = training_loss_of(task, model, configuration.seed, training.batch_size)
     else:
         device, count = torch.device("meta"), count_meta
-        model = _on_meta(configuration, task).train()
+        model, loss = _on_meta(configuration, task).train(), task.training_loss
     batch = batch.to(device)
     optimizer = build_optimizer(model, training)
 
@@ -208,12 +209,12 @@ def _count_shape(configuration: Configuration, task: Task, batch: Batch, local: 
 
     try:
         if local:  # the first step makes the optimiser's state
-            task.training_loss(model, batch.rows(0, 1)).backward()
+            loss(model, batch.rows(0, 1)).backward()
             update()
             optimizer.zero_grad()
         saved = SavedForBackward(model)
         with saved:
-            step = count(lambda: task.training_loss(model, batch).backward())
+            step = count(lambda: loss(model, batch).backward())
         update_work = count(update) if local else _fused_update(model)
         with torch.no_grad():
             forward = count(lambda: model.eval()(batch.inputs))

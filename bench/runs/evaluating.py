@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,25 @@ from bench.config.settings import Configuration
 from bench.config.tree import TARGET
 from bench.records.registry import known as card_of
 from bench.records.registry import known_model
-from bench.records.report import print_record
+from bench.records.report import print_comparison, print_record
 from bench.records.schema import RunRecord
 from bench.runs.making import evaluate
 from bench.runs.measuring import MeasuringRun
 from bench.runs.obtain import obtain
 from bench.runs.recording import measured_fields
 from bench.runs.reexamining import examine_weights
+from bench.runs.requests import EvaluationRequest
 from bench.runs.saved import find_record, load_run, recorded_configuration
 from bench.runs.serving import identify
 from bench.training.building import data_hashes
 from bench.training.numerics import set_numerics
 from bench.training.unfit import UnfitModel
-from core.errors import RUN_FAILED, VERIFICATION_FAILED, UserError, nearest
+from core.errors import OK, RUN_FAILED, VERIFICATION_FAILED, UserError, nearest
+from core.files import write_atomically
 from core.progress import progress
 from tasks.interface import Evaluation, Split
+
+TOLERANCE = 1e-6  # of a metric, on the kind of device that made the record
 
 Metrics = dict[str, dict[str, float]]  # split -> name -> value
 
@@ -42,26 +46,27 @@ IDENTIFYING = {
 }
 
 
-@dataclass(frozen=True)
-class EvaluationRequest:
-    """Which run is evaluated, and how.
+def evaluate_run(request: EvaluationRequest) -> int:
+    """Evaluate a run as it is asked for, and print what came of it.
 
-    Attributes:
-        run: its id, a part of one that no other has, or the path of its record.
-        device: None is the kind of device that made the record.
-        settings: of the task that measures, by their names there; places of data among them.
-        trust: the packages or files that classes of somebody else may be imported from.
+    Returns:
+        Exit code 0 when every metric is that of the record, 4 when one is not; measured by another
+        task, 1 when that failed.
+
+    Raises:
+        UserError: as :func:`evaluate_again` and :func:`evaluate_by`.
     """
+    if request.task is not None:
+        return OK if evaluate_by(request.task, request).outcome == "ok" else RUN_FAILED
+    record, metrics = evaluate_again(request)
+    if request.output is not None:
+        write_atomically(request.output, json.dumps(metrics).encode())
+    return OK if print_comparison(record, metrics) <= TOLERANCE else VERIFICATION_FAILED
 
-    run: str
-    store: Path
-    device: str | None
-    settings: Mapping[str, Any]
-    trust: str | None
 
-    def device_for(self, record: RunRecord) -> str:
-        """The device that is asked for, or one of the kind that made the record."""
-        return self.device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
+def _device_for(record: RunRecord, request: EvaluationRequest) -> str:
+    """The device that is asked for, or one of the kind that made the record."""
+    return request.device or ("cpu" if record.provenance.device_class == "cpu" else "cuda")
 
 
 def evaluate_again(request: EvaluationRequest) -> tuple[RunRecord, Metrics]:
@@ -103,7 +108,7 @@ def _measured_splits(record: RunRecord) -> list[Split]:
 
 def _measure_again(record: RunRecord, store: Path, request: EvaluationRequest) -> Metrics:
     """A measurement keeps no weights: its whole protocol, training included, is run again."""
-    device = request.device_for(record)
+    device = _device_for(record, request)
     configuration = recorded_configuration(record, store, device, request.settings, request.trust)
     splits = _measured_splits(record)
     if not splits:
@@ -137,7 +142,7 @@ def _by_other_task(
     task: str, record: RunRecord, store: Path, request: EvaluationRequest
 ) -> tuple[Configuration, Configuration]:
     """The configuration of a record, and that of measuring its model by another task."""
-    device, settings = request.device_for(record), request.settings
+    device, settings = _device_for(record, request), request.settings
     places_of_record = (card_of("tasks", record.task) or {}).get("locations", ())
     places_of_task = (card_of("tasks", task) or {}).get("locations", ())
     places = {key: value for key, value in settings.items() if key in places_of_record}

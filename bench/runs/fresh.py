@@ -25,11 +25,18 @@ from bench.runs.serving import (
     track,
 )
 from bench.runs.together import together_of
-from bench.training.building import build_task, build_to_train, prepare_data, task_or_measurement
+from bench.training.budget import width_for as width_for  # for bench.runs.obtain
+from bench.training.building import (
+    build_task,
+    build_to_train,
+    data_hashes,
+    prepare_data,
+    task_or_measurement,
+)
 from bench.training.mistakes import data_in_sentences
 from bench.training.numerics import set_numerics
 from bench.training.seeding import kept_random_state
-from bench.training.training import Stopped
+from bench.training.training import Member, Stopped
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from core.progress import Report
@@ -100,8 +107,8 @@ def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -
         UserError: another process makes one of them.
         KeyboardInterrupt: stopped; their checkpoints are kept.
     """
-    # Lightning costs seconds to import; runs that are there need none.
-    from bench.training.stack import Member, fit_together
+    # Lightning costs a second to import; runs that are there need none.
+    from bench.training.stack import fit_together
 
     with ExitStack() as locks:
         stack: list[tuple[TrainingRun, Member]] = []
@@ -124,7 +131,8 @@ def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -
         try:  # all are of one model
             batch = first.task.training_batch(member.seed, 0, member.settings.batch_size)
             model = member.model.to(first.device)
-            if examine_fresh(model, first.task, batch.to(first.device), first.configuration).writes:
+            examined = examine_fresh(model, first.task, batch.to(first.device), first.configuration)
+            if examined.writes or examined.changes:  # by the calls of each model alone
                 return
         except UnfitModel:  # each run alone says so, before it is trained
             return
@@ -137,6 +145,12 @@ def train_together(runs: Sequence[tuple[Configuration, Role]], report: Report) -
                     stack[place][0].end_diverged(failure)
         except Stopped:
             raise KeyboardInterrupt from None
+
+
+def make_data(configuration: Configuration, report: Report) -> dict[str, str]:
+    """Make what the task keeps on disk; the SHA-256 of each split's content."""
+    prepare_data(configuration, report)
+    return data_hashes(configuration)
 
 
 def make_baselines(configuration: Configuration, report: Report) -> list[RunRecord]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from pydantic import TypeAdapter
@@ -29,7 +29,7 @@ from bench.runs.sizes import examined_and_counted
 from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
-from bench.training.training import TrainingDiverged, TrainingReport, total_steps
+from bench.training.training import Member, TrainingDiverged, TrainingReport, total_steps
 from bench.training.unfit import UnfitModel
 from core.errors import RUN_FAILED, UserError
 from core.files import (
@@ -45,9 +45,6 @@ from core.progress import Report
 from core.reading import beyond_bounds
 from core.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
-
-if TYPE_CHECKING:
-    from bench.training.stack import Member
 
 Summary = TypeVar("Summary")
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
@@ -261,8 +258,6 @@ class TrainingRun(Run):
         Raises:
             UserError: the model refuses its settings.
         """
-        from bench.training.stack import Member
-
         ends = (self.work / name for name in ("trained.json", DIVERGED))
         if any(path.exists() for path in ends):
             return None

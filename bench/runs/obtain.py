@@ -1,15 +1,42 @@
 """From a configuration to a run record: found in the store, or made and written.
 
-PyTorch is imported where something has to be made.
+PyTorch is imported where something has to be made, by :func:`computing` alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
 
 from bench.config.budgets import Asked, use_finder
 from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord, Study
 from bench.runs.serving import serve, serve_baselines
+from core.errors import UserError
 from core.progress import Report, silent
+
+
+class _Computing(Protocol):
+    """What :mod:`bench.runs.fresh` has."""
+
+    def make(
+        self, configuration: Configuration, role: Role, study: Study | None, report: Report
+    ) -> tuple[RunRecord, bool]: ...
+    def make_baselines(self, configuration: Configuration, report: Report) -> list[RunRecord]: ...
+    def make_data(self, configuration: Configuration, report: Report) -> dict[str, str]: ...
+    def width_for(self, configuration: Configuration, budget: Asked) -> int: ...
+    def train_together(
+        self, runs: Sequence[tuple[Configuration, Role]], report: Report
+    ) -> None: ...
+    def refusal_of(self, configuration: Configuration) -> UserError | None: ...
+
+
+def computing() -> _Computing:
+    """The functions that build and train models. Importing them takes seconds, for PyTorch; a
+    record that is served needs none of them."""
+    from bench.runs import fresh
+
+    return fresh
 
 
 def obtain(
@@ -43,9 +70,7 @@ def serve_or_make(
     served = serve(configuration, role)
     if served is not None:
         return served, True
-    from bench.runs.fresh import make
-
-    return make(configuration, role, study, report or silent)
+    return computing().make(configuration, role, study, report or silent)
 
 
 def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
@@ -53,28 +78,21 @@ def obtain_baselines(configuration: Configuration, report: Report | None = None)
     served = serve_baselines(configuration)
     if served is not None:
         return served
-    from bench.runs.fresh import make_baselines
-
-    return make_baselines(configuration, report or silent)
+    return computing().make_baselines(configuration, report or silent)
 
 
-def make_data(configuration: Configuration, report: Report) -> None:
+def make_data(configuration: Configuration, report: Report) -> dict[str, str]:
     """Make what the task keeps on disk; what is there is kept.
+
+    Returns:
+        The SHA-256 of each split's content.
 
     Raises:
         UserError: it cannot be had.
     """
-    from bench.training.building import prepare_data
-
-    prepare_data(configuration, report)
+    return computing().make_data(configuration, report)
 
 
 def find_widths() -> None:
     """Let ``models.parameters=N`` and ``models.state_bytes=N`` be met in this process."""
-    use_finder(_width_for)
-
-
-def _width_for(configuration: Configuration, budget: Asked) -> int:
-    from bench.training.budget import width_for
-
-    return width_for(configuration, budget)
+    use_finder(lambda configuration, budget: computing().width_for(configuration, budget))

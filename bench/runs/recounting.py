@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from bench.config.settings import Configuration
@@ -14,20 +15,29 @@ from bench.records.command import places_of, settings_of
 from bench.records.counted import BATCHES, Counted, contradiction
 from bench.records.registry import known_model, model_group, names
 from bench.records.schema import Cost, RunRecord, read_record
+from bench.runs.requests import RecountRequest
 from bench.runs.sizes import count_cost
 from bench.training.building import build_task, data_hashes, prepare_data, resolve_device
 from bench.training.unfit import UnfitModel
-from core.errors import UserError
-from core.progress import Report, silent
+from core.errors import OK, VERIFICATION_FAILED, UserError
+from core.progress import Report, progress, silent
 
 
-def recount_again(
-    path: Path, places: Mapping[str, Any], trust: str | None, report: Report
-) -> tuple[Counted, bool]:
-    """What is counted again of the record at a path, and whether the record says the same."""
-    record = read_record(path)
-    counted = recount(record, places, trust, report)
-    return counted, not (counted.refused or contradiction(record, counted))
+def recount_all(request: RecountRequest) -> int:
+    """Count all records again, a line of JSON for each; exit code 0 when all of them say what is
+    counted, 4 when one does not."""
+    code = OK
+    with progress() as report, ExitStack() as opened:
+        answers = sys.stdout
+        if request.output is not None:
+            answers = opened.enter_context(request.output.open("w", encoding="utf-8"))
+        for path in request.paths:
+            record = read_record(path)
+            counted = recount(record, request.places, request.trust, report)
+            print(counted.model_dump_json(), file=answers, flush=True)
+            if counted.refused or contradiction(record, counted):
+                code = VERIFICATION_FAILED
+    return code
 
 
 def recount(

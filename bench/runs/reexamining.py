@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,11 @@ from bench.records.report import print_examination
 from bench.records.schema import Examination, RunRecord, initial_seed, write_record
 from bench.records.store import Store
 from bench.runs.examined import ExaminedWeights, examine_fresh
+from bench.runs.requests import ExaminationRequest
 from bench.runs.saved import SavedRun, find_record, load_run
 from bench.training.building import build_model, build_task
 from bench.training.unfit import UnfitModel
+from core.errors import OK, VERIFICATION_FAILED
 from core.files import write_atomically
 from core.privacy import without_places
 from core.progress import progress
@@ -52,37 +53,30 @@ def examine_saved(saved: SavedRun) -> Examination:
     return weights.record([*examine_fresh(fresh, saved.task, batch, configuration).passed])
 
 
-def examine_run(
-    run: str,
-    root: Path,
-    device: str | None,
-    places: Mapping[str, Any],
-    trust: str | None,
-    *,
-    write: bool,
-) -> bool:
-    """Examine a run of a store and print what came of it; whether its model passes.
+def examine_run(request: ExaminationRequest) -> int:
+    """Examine a run of a store and print what came of it.
 
-    Args:
-        run, root, device, places, trust: as for :func:`bench.runs.saved.load_run`.
-        write: whether the record in the store is completed by it.
+    Returns:
+        Exit code 0 when its model passes, 4 when it fails.
 
     Raises:
         UserError: no such run, or its weights are missing or not those of the record.
     """
-    record, store = find_record(run, root)
+    record, store = find_record(request.run, request.store)
     examination, cause = None, ""
     with progress() as report:
-        saved = load_run(run, root, device, places, report, trust)
+        saved = load_run(
+            request.run, request.store, request.device, request.places, report, request.trust
+        )
         report(f"examining {record.run_id}", 0, 1)
         try:
             examination = examine_saved(saved)
         except UnfitModel as error:
             cause = without_places(str(error))
     print_examination(record, examination, cause)
-    if write:
+    if request.write:
         _complete(record, store, examination, cause)
-    return examination is not None
+    return VERIFICATION_FAILED if examination is None else OK
 
 
 def _complete(record: RunRecord, store: Path, examination: Examination | None, cause: str) -> None:

@@ -25,11 +25,13 @@ from bench.records.equivalence import todays_name
 from bench.records.record_files import is_record, records_below
 from bench.records.registry import known, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, initial_seed, read_record
+from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
 from bench.runs.serving import LOCATIONS
 from bench.training.building import build_task, build_to_train, prepare_data, resolve_device
 from bench.training.numerics import set_numerics
 from bench.training.storage import load_weights, read_weights
+from core.amounts import amount
 from core.errors import UserError, nearest
 from core.files import open_regular
 from core.progress import Report, silent
@@ -58,7 +60,7 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
     Raises:
         UserError: there is no such run, or there are several.
     """
-    if run.endswith(".json"):
+    if run.endswith((".json", SUFFIX)):
         path = Path(run)
         if not is_record(path):
             raise UserError(f"there is no file {run}: give a run id, or the path of a record")
@@ -85,8 +87,9 @@ def find_record(run: str, root: Path) -> tuple[RunRecord, Path]:
             f"{run} is a committed record, whose weights are not here: python -m "
             f"leaderboards.verify {run} makes the run again and compares"
         )
+    names = f"ids are the names of its {amount(len(ids), 'file')}" if ids else "it holds no record"
     raise UserError(
-        f"no run in {folder} has '{run}' in its id: ids are the names of its {len(ids)} files"
+        f"no run in {folder} has '{run}' in its id: {names}"
         f"{hint}; a run that is missing is made by bench.train"
     )
 
@@ -239,11 +242,11 @@ def _ask_for_places(record: RunRecord, root: Path, data_places: Mapping[str, Any
         ) from None
     missing = [key for key, place in data_places.items() if place is None and noted.get(key)]
     if missing:
-        unanswered = {key: str(noted[key]) for key in missing}
-        words = (
-            f"tasks.{k}={v if v[0] == '/' and v.isprintable() else '…'}"
-            for k, v in unanswered.items()
-        )
+        words = []
+        for key in missing:
+            place = str(noted[key])
+            can_be_shown = place[0] == "/" and place.isprintable()
+            words.append(f"tasks.{key}={place if can_be_shown else '…'}")
         raise UserError(
             f"where the data of {record.run_id} lie is for you to say, because a store may be a "
             f"stranger's: give {shlex.join(words)}, as its store noted, or where they lie now"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import from_json
 
@@ -35,6 +35,10 @@ from core.errors import RUN_FAILED, UserError
 from core.files import when_changed, write_atomically
 from core.places import is_path
 
+if TYPE_CHECKING:
+    from tasks.interface import Task
+    from tasks.measurement import Measurement
+
 LOCATIONS = "locations.json"  # in the folder of a run: where its data lay on this machine
 PREPARED = "prepared"  # the location of what a task makes itself: it may lie anywhere
 Hashes = dict[str, str]  # split -> SHA-256 of its content
@@ -52,6 +56,23 @@ def devices_elsewhere(class_of_nodes: str) -> Iterator[None]:
         _classes_of_nodes.pop()
 
 
+class _Naming(Protocol):
+    """What :mod:`bench.runs.naming` has."""
+
+    def device_class(self, name: str) -> str: ...
+    def examined_data_hashes(self, configuration: Configuration) -> Hashes: ...
+    def refuse_other_constructor(self, configuration: Configuration) -> None: ...
+    def task_or_measurement(self, configuration: Configuration) -> Task | Measurement: ...
+
+
+def _naming() -> _Naming:
+    """The functions that name a run by its data and device. Importing them takes a second, for
+    PyTorch; most names are told without."""
+    from bench.runs import naming
+
+    return naming
+
+
 def device_class(configuration: Configuration) -> str:
     """What records call the device that computes a run: "cpu", or the name of a GPU. A build of
     PyTorch for CPUs finds no GPU, which needs no import.
@@ -65,9 +86,7 @@ def device_class(configuration: Configuration) -> str:
         return _classes_of_nodes[-1]
     if configuration.device == "auto" and version("torch").endswith("+cpu"):
         return "cpu"
-    from bench.training import building
-
-    return building.device_class(configuration.device)
+    return _naming().device_class(configuration.device)
 
 
 def identify(configuration: Configuration, data: Hashes | None = None) -> Identity:
@@ -77,13 +96,9 @@ def identify(configuration: Configuration, data: Hashes | None = None) -> Identi
         data: hashes of its data where they are known; None makes the data to hash them.
     """
     if not is_own(configuration.models["_target_"]):
-        from bench.examination.constructor import refuse_other_constructor
-
-        refuse_other_constructor(configuration)
+        _naming().refuse_other_constructor(configuration)
     if data is None:
-        from bench.examination.task_data import examined_data_hashes
-
-        data = examined_data_hashes(configuration)
+        data = _naming().examined_data_hashes(configuration)
     collected = provenance.collect(
         model_code=code_hash(configuration.models["_target_"]),
         task_code=code_hash(configuration.tasks["_target_"]),
@@ -105,7 +120,9 @@ def find(identity: Identity, role: Role) -> RunRecord | None:
     c = identity.configuration
     store, run_ids = Store(c.store), identity.run_ids(c.seed)
     folders = dict.fromkeys([store.record_folder(role), *([store.records] * (role == "trial"))])
-    places = [folder / f"{run_id}.json" for folder in folders for run_id in run_ids]
+    places = []
+    for folder in folders:
+        places += [folder / f"{run_id}.json" for run_id in run_ids]
     if c.committed:
         places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
     for path in places:
@@ -185,9 +202,7 @@ def headline_of(configuration: Configuration) -> Headline:
     """The number that a task is ranked by: the card of a task of ours states it."""
     if _is_own(configuration) and (stated := _card(configuration).get("headline")):
         return Headline(**stated)
-    from bench.training.building import task_or_measurement
-
-    metric = task_or_measurement(configuration).headline
+    metric = _naming().task_or_measurement(configuration).headline
     return Headline(name=metric.name, direction=metric.direction, unit=metric.unit)
 
 

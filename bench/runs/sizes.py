@@ -17,7 +17,7 @@ from bench.training.building import build_to_train
 from bench.training.flops import count_training_flops, typical_batch
 from bench.training.numerics import kept_settings
 from bench.training.storage import count_parameters, examine_storage
-from bench.training.training import total_steps
+from bench.training.training import total_steps, training_loss_of
 from tasks.interface import Batch, Task
 
 RATES = ("lr", "weight_decay")  # of an optimiser, which no fresh model and no batch depends on
@@ -83,7 +83,9 @@ def _examine_and_count(
     examine_storage(model)  # an examination moves parameters, which overlapping ones do not allow
     model = model.to(device).train()
     examined = examine_fresh(model, task, batch, configuration)
-    flops = count_training_flops(model, batch, task.training_loss)
+    size = configuration.training.batch_size
+    loss = training_loss_of(task, model, configuration.seed, size)
+    flops = count_training_flops(model, batch, loss)
     length = task.specification().maximum_length
     state_bytes = getattr(model, "state_bytes", None)
     cost = Cost(

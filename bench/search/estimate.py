@@ -29,7 +29,8 @@ from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
 from bench.training.storage import count_parameters
-from bench.training.training import total_steps
+from bench.training.training import total_steps, training_loss_of
+from core.amounts import amount
 from core.errors import UserError, place_of
 from core.progress import Report, duration, progress
 from core.screen import console
@@ -157,11 +158,12 @@ def _probe(configuration: Configuration) -> tuple[int, float, float]:
     total = total_steps(task, settings)
     typical = typical_batch(task, seed, settings.batch_size, total).to(device)
     batches = [task.training_batch(seed, n, settings.batch_size) for n in range(min(SEEN, total))]
+    loss = training_loss_of(task, model, seed, settings.batch_size)
     # As records have it: a position of that batch, times the positions of a step.
-    flops = count_training_flops(model, typical, task.training_loss) / typical.inputs.numel()
+    flops = count_training_flops(model, typical, loss) / typical.inputs.numel()
     flops *= statistics.mean(batch.inputs.numel() for batch in batches)
     ends = [time.perf_counter()]
-    for _ in plain_steps(model, task, settings, total, seed, task.training_loss):
+    for _ in plain_steps(model, task, settings, total, seed, loss):
         ends.append(time.perf_counter())
         if len(ends) > 2 and ends[-1] - ends[0] > PROBE_SECONDS:
             break
@@ -301,12 +303,12 @@ def print_run_count(configurations: Sequence[Configuration]) -> None:
     first = configurations[0]
     labels = " and ".join(dict.fromkeys(c.label for c in configurations))
     if first.takes is not None:
-        console().print(f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {first.task}")
+        console().print(f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {first.task}")
         return
     steps = total_steps(build_task(first), first.training)
     starts = first.training.restarts
     each = f"{steps:,} steps" + (f" from each of {starts} starts" if starts > 1 else "")
     console().print(
-        f"{NOTHING_WRITTEN}\n{len(configurations)} runs of {labels} on {first.task}, of "
+        f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {labels} on {first.task}, of "
         f"{each}: {len(configurations) * starts * steps:,} steps"
     )

@@ -19,9 +19,10 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.postgresql import insert
 
 from bench.records.store import Store
-from core.database import LOCK, alone_at, cannot_be_opened, engine_of, is_server, patiently
+from core.database import LOCK, alone_at, cannot_be_opened, engine_of, patiently
 from core.errors import UserError
 from core.files import make_folder, write_atomically
+from core.places import is_server
 
 SECONDS_BETWEEN_SIGNS = 10.0
 SECONDS_UNTIL_DEAD = 60.0  # without a sign of life, after which its work is another driver's

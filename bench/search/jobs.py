@@ -8,7 +8,7 @@ from bench.config.settings import Configuration
 from bench.config.source_files import use_places
 from bench.records.schema import Role, RunRecord, Study, write_record
 from bench.records.store import Store
-from bench.runs.obtain import obtain
+from bench.runs.obtain import computing, obtain
 from bench.runs.serving import serve
 from core.errors import UserError
 from core.progress import Report
@@ -59,10 +59,8 @@ def execute(job: Job | JobStack, report: Report) -> Answer | list[Answer]:
     """What a worker does with a job; of a stack the answers in order."""
     if isinstance(job, Job):
         return _execute(job, report)
-    from bench.runs.fresh import train_together
-
     use_places(job.jobs[0].configuration.source_files)
-    train_together([(member.configuration, member.role) for member in job.jobs], report)
+    computing().train_together([(member.configuration, member.role) for member in job.jobs], report)
     return [_execute(member, report) for member in job.jobs]
 
 
@@ -77,9 +75,7 @@ def _execute(job: Job, report: Report) -> Answer:
     try:
         record = obtain(configuration, role=job.role, study=job.study, report=report_job)
     except UserError:
-        from bench.runs.fresh import refusal_of
-
-        refusal = refusal_of(configuration)
+        refusal = computing().refusal_of(configuration)
         if refusal is None:
             raise
         return refusal

@@ -122,9 +122,11 @@ def _shares(workers: int, device: str) -> list[dict[str, str]]:
     if not (gpus := _gpus(device)):
         return [{"OMP_NUM_THREADS": "1"}] * workers
     in_turn = list(itertools.islice(itertools.cycle(gpus), workers))
-    return [
-        {"CUDA_VISIBLE_DEVICES": gpu, GPU_SHARE: repr(1 / in_turn.count(gpu))} for gpu in in_turn
-    ]
+    environments = []
+    for gpu in in_turn:
+        share = 1 / in_turn.count(gpu)
+        environments.append({"CUDA_VISIBLE_DEVICES": gpu, GPU_SHARE: repr(share)})
+    return environments
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from bench.config.settings import Configuration
 from bench.records.report import print_record
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, record_path
-from bench.runs.obtain import find_widths, obtain_baselines, serve_or_make
+from bench.runs.obtain import find_widths, make_data, obtain_baselines, serve_or_make
 from bench.search.plan import SHORT_NAMES, Settings, some_model, warn_of_sizes, warn_of_warmup
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import write_atomically
@@ -21,8 +21,10 @@ from core.progress import progress
 
 
 def make(settings: Settings) -> int:
-    """Serve or make the run that settings ask for, or the predictors of a task, and print it; the
-    exit code of the command.
+    """Serve or make the run that settings ask for, or the predictors of a task, and print it.
+
+    Returns:
+        Exit code 0, or 1 when the run diverged or failed (its record says why).
 
     Raises:
         UserError: a setting that cannot be used, or one that is about a sweep.
@@ -47,6 +49,20 @@ def make(settings: Settings) -> int:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
     _print_and_write([record], configuration.store, output)
     return OK if record.outcome == "ok" else RUN_FAILED
+
+
+def prepare(settings: Settings) -> int:
+    """Make the data of the task that settings name, and print their hashes; the exit code.
+
+    Raises:
+        UserError: the data cannot be had.
+    """
+    configuration = configuration_for_data(settings)
+    with progress() as report:
+        hashes = make_data(configuration, report)
+    for split, digest in hashes.items():
+        print(f"{split:12} {digest}")
+    return OK
 
 
 def _make_predictors(settings: Settings, output: Path | None) -> int:

@@ -9,8 +9,9 @@ from optuna.storages import BaseStorage, RDBStorage, get_storage
 
 from bench.search.journal import open_journal
 from bench.search.plan import JOURNAL
-from core.database import alone_at, cannot_be_opened, is_server, patiently, with_driver
+from core.database import alone_at, cannot_be_opened, patiently, with_driver
 from core.errors import UserError
+from core.places import is_server
 
 
 def open_storage(storage: str, folder: Path) -> BaseStorage:

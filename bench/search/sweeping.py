@@ -15,7 +15,11 @@ from core.progress import progress
 
 
 def sweep(settings: Mapping[str, Any]) -> int:
-    """Run or estimate what settings ask for, and print it; the exit code of the command."""
+    """Run or estimate what settings ask for, and print it.
+
+    Returns:
+        Exit code 0, or 1 when a model has no result or a final run failed.
+    """
     find_widths()
     plan = plan_sweep(with_available_text(settings))
     if note := plan.note_on_trials():

@@ -12,12 +12,14 @@ from pathlib import Path
 from rich.table import Table
 
 from bench.records.numbers import items_of, over_seeds
-from bench.records.report import DETAILS, in_full, table_of
+from bench.records.report import in_full, table_of
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
 from bench.search.contender import ModelResult
 from bench.search.driver import SweepResult
+from core.amounts import amount
 from core.places import shown
+from core.privacy import DETAILS
 from core.screen import console
 
 
@@ -36,7 +38,7 @@ def print_sweep(result: SweepResult, store: Path) -> None:
                 how_often = f"{count} by: " if len(causes) > 1 else ""
                 sentences.append(how_often + in_full(cause, store))
             screen.print(
-                f"{model.label}: {len(model.failures)} of {model.trials} trials failed: "
+                f"{model.label}: {len(model.failures)} of {amount(model.trials, 'trial')} failed: "
                 f"{'; '.join(sentences)}",
                 soft_wrap=True,
             )
@@ -47,7 +49,7 @@ def print_sweep(result: SweepResult, store: Path) -> None:
         if record.outcome != "ok":
             screen.print(f"record of a failure: {shown(path)}", soft_wrap=True)
     for folder, number in Counter(path.parent for path in paths).items():
-        screen.print(f"{number} records of this sweep in {shown(folder)}", soft_wrap=True)
+        screen.print(f"{amount(number, 'record')} of this sweep in {shown(folder)}", soft_wrap=True)
     if any(record.preset == "smoke" for record in records):
         screen.print(
             "preset smoke is there to see that everything works, and most of its rows get no rank: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +21,15 @@ from bench.roofline.training import SavedForBackward
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
-from bench.timing.tables import SHAPES
+from bench.timing.tables import SHAPES, print_measurement
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
 from bench.training.memory import peak_memory
 from bench.training.storage import count_parameters
-from core.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
-from core.progress import Report, now_and_then
+from core.errors import OK, RUN_FAILED, UserError, is_out_of_memory, nearest
+from core.files import write_atomically
+from core.progress import Report, now_and_then, progress
 from models.generation import evaluation_mode
 
 WHOLE = "whole"
@@ -37,6 +39,16 @@ WARM_UP_PRODUCTS, PRODUCTS = 3, 10
 MOST_PROGRAMS = 256  # all models of a table are compiled side by side
 STEPS = 8  # of one token, of which the median counts
 LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
+
+
+def measure_and_print(settings: SpeedSettings) -> int:
+    """Measure, print, and save where ``output=`` says; the exit code."""
+    with progress() as report:
+        measurement = measure(settings, report)
+    print_measurement(measurement)
+    if settings.output is not None:
+        write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
+    return OK
 
 
 def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from bench.timing.steps import (
 from bench.training.building import build_model, build_task, prepare_data, resolve_device
 from bench.training.loop import fit
 from bench.training.numerics import set_numerics
-from bench.training.stack import Member, fit_together
+from bench.training.stack import fit_together
+from bench.training.training import Member
 from core.errors import RUN_FAILED, UserError
 from core.progress import Report
 

@@ -17,8 +17,7 @@ from torch.func import vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from bench.training.seeding import next_python_draws
-from core.seeding import seed_python_generators
+from bench.training.seeding import next_python_draws, seed_python_generators
 
 
 class NotStackable(Exception):

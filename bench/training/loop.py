@@ -28,13 +28,20 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from bench.config.settings import TrainingSettings
-from bench.training.compiled import Loss, compiled, compiler_in_sentences, refuse_many_shapes
+from bench.training.compiled import compiled, compiler_in_sentences, refuse_many_shapes
 from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
 from bench.training.seeding import seed_generators
 from bench.training.trainer import LightningEnvironment, LightningModule, SIGTERMException, Trainer
-from bench.training.training import Stopped, TrainingDiverged, TrainingReport, total_steps
+from bench.training.training import (
+    Stopped,
+    TrainingDiverged,
+    TrainingReport,
+    total_steps,
+    training_loss_of,
+)
+from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
 from core.files import read_sealed, write_sealed
 from core.processes import stops_taken
@@ -78,7 +85,7 @@ class TrainingModule(LightningModule):
         self.total = total_steps(task, settings)
         self.rate_at = learning_rate_at(settings, self.total)
         self.optimizer = build_optimizer(model, settings)
-        self.loss: Loss = task.training_loss
+        self.loss = training_loss_of(task, model, seed, settings.batch_size)
         if settings.compile:
             self.loss = compiled(self.loss, next(model.parameters()).device)
         self.record = TrainingReport()
@@ -285,10 +292,12 @@ def fit(
         torch.OutOfMemoryError: the device has too little memory.
     """
     usable = torch.cuda.device_count() if device.type == "cuda" else settings.batch_size
-    if settings.devices > min(usable, settings.batch_size):
+    most = min(usable, settings.batch_size)
+    if settings.devices > most:
         raise UserError(
-            f"training.devices={settings.devices} cannot share this training: there are {usable} "
-            f"devices for batches of {settings.batch_size} sequences; lower it"
+            f"training.devices={settings.devices} cannot share this training, of batches of "
+            f"{amount(settings.batch_size, 'sequence')}: {amount(most, 'device')} here can at "
+            "most; lower it"
         )
     shared = (model, task, settings, seed, checkpoint)
     with (

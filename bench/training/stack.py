@@ -18,9 +18,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,14 +26,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils.data import DataLoader, IterableDataset
 
-from bench.config.settings import TrainingSettings
 from bench.training.draws import AsAlone, NotStackable, no_python_draws, unchanged_buffers
 from bench.training.loop import TrainingModule, stop_on_signal, trainer_of
 from bench.training.optimisation import set_learning_rate
 from bench.training.parallel import Ranks
 from bench.training.seeding import seed_generators
 from bench.training.trainer import LightningModule, SIGTERMException
-from bench.training.training import Stopped, TrainingDiverged
+from bench.training.training import Member, Stopped, TrainingDiverged
 from core.progress import Report, silent
 from tasks.interface import Batch, Task
 
@@ -43,17 +40,6 @@ from tasks.interface import Batch, Task
 # what was measured for the models of the project, and far below what another mask makes.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 TOLERANCE_IN_HALF_PRECISION = 0.05
-
-
-@dataclass(frozen=True)
-class Member:
-    """One training of a stack: the arguments of :func:`bench.training.loop.fit`."""
-
-    model: nn.Module
-    task: Task
-    settings: TrainingSettings
-    seed: int
-    checkpoint: Path
 
 
 def fit_together(

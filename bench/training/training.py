@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
 
 from bench.config.settings import TrainingSettings
+from bench.records.code import is_own
+from bench.training.compiled import Loss
+from bench.training.seeding import kept_random_state
+from bench.training.storage import SavedTensors
 from core.errors import UserError
 from tasks import measurement
-from tasks.interface import Task
+from tasks.interface import Batch, Task
 
 
 class TrainingDiverged(measurement.Diverged):
@@ -43,6 +53,17 @@ class TrainingReport:
         return sum(self.losses[-tail:]) / tail
 
 
+@dataclass(frozen=True)
+class Member:
+    """One training of a stack: the arguments of :func:`bench.training.loop.fit`."""
+
+    model: nn.Module
+    task: Task
+    settings: TrainingSettings
+    seed: int
+    checkpoint: Path
+
+
 def total_steps(task: Task, settings: TrainingSettings) -> int:
     """Optimiser steps of a whole training.
 
@@ -55,3 +76,53 @@ def total_steps(task: Task, settings: TrainingSettings) -> int:
     if per_epoch is None or settings.epochs is None:
         raise UserError("this task has no epochs: set training.steps to a number of steps")
     return per_epoch * settings.epochs
+
+
+def training_loss_of(task: Task, model: nn.Module, seed: int, size: int) -> Loss:
+    """The loss of ``model`` on batches of ``task``, a function of both.
+
+    A task may call a model several times for one loss, so that padding is not computed (RegBench on
+    a CPU). A model that draws its random projections anew, limits its weights, iterates a norm or
+    moves a codebook would do so several times in a step, and PyTorch refuses gradients through
+    numbers that a later call has written over.
+
+    Args:
+        model: in training mode. It may be called, and is afterwards as it was.
+        seed, size: of the batches of its training, the first of which may be made.
+
+    Returns:
+        ``task.training_loss``. Where that calls the model, once or several times as lengths differ
+        in a batch, and a call changes parameters or buffers of the model, ``task.loss`` of the
+        outputs of one call instead.
+    """
+    method = type(task).training_loss
+    # What a task of somebody else does with several calls may be no way to save padding; models of
+    # this project change nothing when they are called.
+    saves_padding = method is not Task.training_loss and is_own(method.__module__)
+    if not saves_padding or is_own(type(model).__module__):
+        return task.training_loss
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    batch = task.training_batch(seed, 0, size).to(device)
+    if _changed_by_calls(model, task, batch):
+        return partial(Task.training_loss, task)
+    return task.training_loss
+
+
+def _changed_by_calls(model: nn.Module, task: Task, batch: Batch) -> bool:
+    """Whether the model is another one after a loss for which ``forward`` was called; ``hidden``,
+    which saves the scores of a large vocabulary, is called once for a batch."""
+    calls = 0
+
+    def count(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        nonlocal calls
+        calls += 1
+
+    saved = SavedTensors(model)
+    hook = model.register_forward_pre_hook(count)
+    try:
+        with kept_random_state(batch.inputs.device):
+            task.training_loss(model, batch)
+        return calls > 0 and bool(saved.changed())
+    finally:
+        hook.remove()
+        saved.restore()

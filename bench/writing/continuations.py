@@ -10,8 +10,9 @@ from bench.runs.saved import SavedRun, load_run
 from bench.writing.generation import sample
 from bench.writing.requests import GenerationSettings
 from bench.writing.without_steps import with_steps
-from core.errors import UserError
-from core.progress import Report
+from core.errors import OK, UserError
+from core.escaping import terminal
+from core.progress import progress
 from models.generation import beam_search
 
 
@@ -31,15 +32,21 @@ class ContinuedText(NamedTuple):
     log_probability: float
 
 
-def continue_run(settings: GenerationSettings, report: Report) -> list[ContinuedText]:
-    """Continuations by the run that the settings name, as :func:`continue_text` has them.
+def print_continuations(settings: GenerationSettings) -> int:
+    """Print continuations by the run that the settings name; the exit code.
 
     Raises:
-        UserError: as there, or there is no such run with its weights.
+        UserError: as :func:`continue_text`, or there is no such run with its weights.
     """
     places, trust = settings.locations, settings.trust
-    saved = load_run(settings.run, settings.store, settings.device, places, report, trust)
-    return continue_text(saved, settings)
+    with progress() as report:
+        saved = load_run(settings.run, settings.store, settings.device, places, report, trust)
+        continuations = continue_text(saved, settings)
+    for text, tokens, has_ended, log_probability in continuations:
+        ended = "ended" if has_ended else "not ended"
+        print(f"new tokens: {tokens}, {ended}, log probability: {log_probability:.2f}")
+        print(terminal(f"{settings.prompt}{text}\n"))
+    return OK
 
 
 def continue_text(saved: SavedRun, settings: GenerationSettings) -> list[ContinuedText]:

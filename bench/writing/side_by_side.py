@@ -16,10 +16,11 @@ from bench.config.groups import choices
 from bench.runs.saved import SavedRun, find_record, load_run
 from bench.writing.continuations import continue_text
 from bench.writing.requests import GenerationSettings, PromptSettings
-from core.errors import UserError
+from core.errors import OK, UserError
 from core.escaping import markdown, markdown_code, markdown_lines
 from core.files import ROOT, write_atomically
-from core.progress import Report
+from core.places import shown
+from core.progress import Report, progress
 from core.reading import Kind
 from core.screen import console
 
@@ -72,6 +73,16 @@ class SideBySide:
             path = settings.store / "prompts" / f"{len(self.runs)}-runs-{digest}.md"
         write_atomically(path, self.markdown().encode())
         return path
+
+
+def continue_side_by_side(settings: PromptSettings) -> int:
+    """Print the table of continuations, and save it; the exit code."""
+    with progress() as report:
+        comparison = compare(settings, report)
+    path = comparison.write(settings)
+    print_comparison(comparison)
+    print(f"written to {shown(path)}")
+    return OK
 
 
 def compare(settings: PromptSettings, report: Report) -> SideBySide:

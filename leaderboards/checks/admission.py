@@ -19,10 +19,11 @@ from bench.records.identity import settled
 from bench.records.record_files import records_below
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
+from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT
-from core.privacy import told_word, without_places
+from core.privacy import DETAILS, told_word, without_places
 from core.progress import Report, counted, silent
 from core.reading import read_all
 from leaderboards.checks import derived_by_code as derived
@@ -85,7 +86,7 @@ def in_store(name: str, store: Path) -> Path:
 
 def is_path(name: str) -> bool:
     """Whether a word names a file, and not a run."""
-    return name.endswith(".json") or "/" in name
+    return name.endswith((".json", SUFFIX)) or "/" in name
 
 
 def no_such_run(name: str, places: str, run_ids: Iterable[str]) -> UserError:
@@ -200,8 +201,9 @@ def tells(record: RunRecord) -> list[str]:
     except ValueError:  # a quote without its end
         words = ["", *made_by.command.split()]
     private_texts += [word for word in words[1:] if "=" in word and told_word(word) != word]
-    if record.cause is not None and without_places(record.cause) != record.cause:
-        private_texts.append(record.cause)
+    cause = DETAILS.sub("", record.cause or "")
+    if without_places(cause) != cause:
+        private_texts.append(cause)
     return private_texts + [made_by.platform] * (not SYSTEM.fullmatch(made_by.platform))
 
 

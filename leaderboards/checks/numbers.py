@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from bench.records.numbers import kind_of
 from bench.records.schema import RunRecord
+from core.amounts import amount
 from core.statistics import Kind
 from leaderboards.checks.naming import card_of
 
@@ -92,9 +93,8 @@ def _items(record: RunRecord) -> str | None:
     may_lack_items = card_of(record.task).get("items") == "some"
     for name, values in record.per_sequence.items():
         if len(values) % size and not (may_lack_items and len(values) < size):
-            return (
-                f"its per_sequence.{name} has {len(values)} items, and its tasks.test_size {size}"
-            )
+            items = amount(len(values), "item")
+            return f"its per_sequence.{name} has {items}, and its tasks.test_size {size}"
     return None
 
 

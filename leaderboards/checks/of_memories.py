@@ -50,11 +50,10 @@ def _capacity(record: RunRecord) -> Iterator[Fact]:
     yield Fact(
         "write_bytes", (last - first) / (largest - smallest), "the rise of curves.bytes_by_count"
     )
-    bits = [
-        count * recall * math.log2(count) / size
-        for (count, recall), (_, size) in zip(recalls, numbers, strict=True)
-        if size
-    ]
+    bits = []
+    for (count, recall), (_, size) in zip(recalls, numbers, strict=True):
+        if size:
+            bits.append(count * recall * math.log2(count) / size)
     by = "the largest N log2 N of what is recalled by curves.numbers_by_count"
     yield Fact("bits_per_parameter", max(bits, default=None), by)
 
@@ -81,13 +80,15 @@ def _forgetting(record: RunRecord) -> Iterator[Fact]:
         raise Lacking("it has no arrays.forgetting_matrix, by which its metrics are checked")
     for replay, rows in record.arrays["forgetting_matrix"].items():
         suffix, last = "" if replay == "0" else f"_replay_{replay}", rows[-1]
-        past = range(len(rows) - 1)
         by = f"what arrays.forgetting_matrix tells of it at {replay}"
         yield Fact(f"final_recall{suffix}", mean_of(last), by)
-        transfer = [last[batch] - rows[batch][batch] for batch in past]
-        yield Fact(f"backward_transfer{suffix}", mean_of(transfer), by)
-        lost = [max(row[batch] for row in rows[:-1]) - last[batch] for batch in past]
-        yield Fact(f"forgetting{suffix}", mean_of(lost), by)
+        transferred, forgotten = [], []
+        for batch in range(len(rows) - 1):
+            best = max(row[batch] for row in rows[:-1])
+            transferred.append(last[batch] - rows[batch][batch])
+            forgotten.append(best - last[batch])
+        yield Fact(f"backward_transfer{suffix}", mean_of(transferred), by)
+        yield Fact(f"forgetting{suffix}", mean_of(forgotten), by)
 
 
 def _noise(record: RunRecord) -> Iterator[Fact]:

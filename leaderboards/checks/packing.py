@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.records.record_files import (
     WITHDRAWN,
@@ -15,6 +16,7 @@ from bench.records.record_files import (
 )
 from bench.records.schema import as_file, file_of, read_file
 from bench.records.segments import PackedRecord, canonical, records_of, write_segments
+from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
 from core.files import write_atomically
 from core.places import shown
@@ -31,16 +33,38 @@ def pack(records: Path, report: Report = silent) -> None:
     """
     paths = [path for path in records_below(records) if path.is_file()]
     folders = sorted({path.parent for path in paths})
-    moved, segments = 0, 0
+    segments = moved = packed_before = 0
     for folder in counted(folders, "folders packed", report):
-        new_segments, in_folder = _pack_folder(folder)
-        segments += len(new_segments)
-        moved += in_folder
-    print(f"{moved} records moved into {segments} new segments below {shown(records)}")
+        packed = _pack_folder(folder)
+        segments += len(packed.segments)
+        moved += packed.moved
+        packed_before += packed.packed_before
+    below = f"below {shown(records)}"
+    if moved:
+        into = amount(segments, "new segment")
+        print(f"{amount(moved, 'record')} moved into {into} {below}")
+    if packed_before:
+        files = amount(packed_before, "file")
+        print(f"{files} {below} deleted, of records that lay in a segment already")
+    if not paths:
+        print(f"nothing to move: no record {below} is a file of its own")
 
 
-def _pack_folder(folder: Path) -> tuple[list[Path], int]:
-    """The new segments, and how many records they hold."""
+class _PackedFolder(NamedTuple):
+    """What became of the files of one folder.
+
+    Attributes:
+        segments: the new ones.
+        moved: how many records they hold.
+        packed_before: how many files were deleted whose record an older segment holds.
+    """
+
+    segments: list[Path]
+    moved: int
+    packed_before: int
+
+
+def _pack_folder(folder: Path) -> _PackedFolder:
     before, withdrawn = packed_in(folder), withdrawn_in(folder)
     line_by_run: dict[str, bytes] = {}
     replaced: dict[str, str] = {}  # content hash -> run id
@@ -70,7 +94,7 @@ def _pack_folder(folder: Path) -> tuple[list[Path], int]:
     _withdraw(folder, replaced)
     for path in (*already_packed, *(folder / f"{run_id}.json" for run_id in line_by_run)):
         path.unlink()
-    return segments, len(line_by_run)
+    return _PackedFolder(segments, len(line_by_run), len(already_packed))
 
 
 def _refuse_loss(path: Path, packed: PackedRecord, line: bytes) -> None:
@@ -99,11 +123,16 @@ def withdraw(run_ids: Sequence[str], records: Path) -> None:
         UserError: there is no such record; then none is withdrawn.
     """
     for run_id, path in _paths(run_ids, records).items():
+        was_file = path.is_file()
         path.unlink(missing_ok=True)
         packed = packed_in(path.parent).get(run_id)
+        done = [f"its file in {shown(path.parent)} is deleted"] if was_file else []
         if packed is not None:
             _withdraw(path.parent, {packed.content_sha256: run_id})
-        print(f"withdrawn: {shown(path)}")
+            done.append(
+                f"a line of {shown(path.with_name(WITHDRAWN))}; without it, it counts again"
+            )
+        print(f"withdrawn: {run_id} ({'; '.join(done)})")
 
 
 def _paths(run_ids: Sequence[str], records: Path) -> dict[str, Path]:

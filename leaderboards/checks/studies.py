@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bench.config.budgets import BUDGETS, TOLERANCE
 from bench.config.samplers import choice_of, key_of, tried_by
@@ -86,17 +87,16 @@ def _search(record: RunRecord, study: Study) -> str | None:
     if not re.fullmatch(name_pattern, study.name):
         return f"is called {study.name!a:.80}, and not by task, model and preset"
     space, kind = study.search_space, kind_of(record.task, record.headline.name)
-    values_by_key = {key: [json.dumps(value) for value in values] for key, values in space.items()}
-    if twice := [key for key, values in values_by_key.items() if len(values) != len(set(values))]:
-        return f"has a value twice in its search_space, of {twice[0]:.80}"
+    values_by_key = {}
+    for key, values in space.items():
+        values_by_key[key] = set(map(json.dumps, values))
+        if len(values_by_key[key]) != len(values):
+            return f"has a value twice in its search_space, of {key:.80}"
     numbers = [trial.number for trial in study.trials]
     if len(numbers) != len(set(numbers)):
         return "has two trials of one number"
     for trial in study.trials:
-        parameters = trial.parameters
-        if set(parameters) != set(space) or any(
-            json.dumps(parameters[key]) not in values_by_key[key] for key in space
-        ):
+        if not _is_inside(trial.parameters, values_by_key):
             return f"has trial {trial.number} outside its search_space"
         if trial.run_id is not None and not re.fullmatch(run_pattern, trial.run_id):
             return f"has trial {trial.number} of the run {trial.run_id!a:.80}, which is none of its"
@@ -157,3 +157,10 @@ def _has(record: RunRecord, trial: Trial) -> bool:
 
 
 RULES = (_study,)
+
+
+def _is_inside(parameters: Mapping[str, Any], values_by_key: Mapping[str, set[str]]) -> bool:
+    """Whether a trial has one of the values, as JSON, of each key of a space, and no other key."""
+    if parameters.keys() != values_by_key.keys():
+        return False
+    return all(json.dumps(parameters[key]) in values for key, values in values_by_key.items())

@@ -63,7 +63,7 @@ def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:
     figure = one_of("Figure", [ANY, *figures], "figure", ANY, third)
     # The claims of a figure are judged from the same records.
     by_figure = {figure: tasks_of(claim) for figure, claim in firsts.items()}
-    tasks = sorted({task for tasks_of_figure in by_figure.values() for task in tasks_of_figure})
+    tasks = sorted(set().union(*by_figure.values()))
     task = one_of("Task", [ANY, *tasks], "task", ANY, fourth)
     matching = filtered(
         claims,

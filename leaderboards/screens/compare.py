@@ -30,11 +30,8 @@ def show() -> None:
     if not names:
         page.text(title="Compare", lead=page.NOTHING_OF_OURS)
         return
-    best = list(
-        dict.fromkeys(
-            row.model for row in opening(headline_tables(board, first_task(board))).measured
-        )
-    )
+    first_table = opening(headline_tables(board, first_task(board)))
+    best = list(dict.fromkeys(row.model for row in first_table.measured))
     left, middle, right = st.columns([3, 3, 6])
     a = one_of("First model", names, "a", (best or names)[0], left)
     b = one_of("Second model", names, "b", (best[1:] or names)[0], middle)
@@ -47,7 +44,8 @@ def show() -> None:
     places = {table.place: table for table in common}
     place = one_of("Table", list(places), "table", common[0].place, right)
     measured = places[place].measured
-    row_a, row_b = (row_of(row for row in measured if row.model == model) for model in (a, b))
+    row_a = row_of(row for row in measured if row.model == a)
+    row_b = row_of(row for row in measured if row.model == b)
     result = _compared(*page.state(), row_a.run_ids, row_b.run_ids, board, row_a, row_b)
     page.text(lead=result.verdict)
     model_links = [(labels[model], to_model(model)) for model in (a, b)]

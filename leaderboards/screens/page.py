@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import streamlit as st
 
 from leaderboards.build import COMMITTED, LOCAL, default_board
@@ -141,14 +142,12 @@ def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
         **{name: st.column_config.LinkColumn(name, display_text="open") for name in LINKS},
         "level": st.column_config.TextColumn("level", help=f"{explained()}."),
     }
-    named = {key for line in lines for key in line}
+    named = set().union(*lines)
     return {name: own for name, own in config.items() if name in named}
 
 
 def grid(lines: Lines, alt_text: str, order: Sequence[str] | None = None, **more: Any) -> Any:
     """A table that sorts by a click on a column, and searches."""
-    import pandas as pd
-
     config = columns_of(lines, more.pop("score", "score")) | more.pop("config", {})
     return st.dataframe(
         pd.DataFrame(lines),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.amounts import amount
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, say, words
 from leaderboards.tables.summaries import COMMITTED
@@ -47,7 +48,5 @@ def _searched() -> bool:
         for run_id, origin in matched[:MOST]:
             label = run_id if origin == COMMITTED else f"{run_id} ({origin})"
             record_links.append((label, to_record(run_id, origin)))
-        page.links(
-            record_links, f"{len(matched)} {'record' if len(matched) == 1 else 'records'}{more}:"
-        )
+        page.links(record_links, f"{amount(len(matched), 'record')}{more}:")
     return bool(sought)

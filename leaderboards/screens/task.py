@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from leaderboards.contents import OpenBoard, Row
+from leaderboards.contents import OpenBoard, Row, measured_rows
 from leaderboards.render import as_csv, name, task_label, with_arrow
 from leaderboards.screens import page
 from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
@@ -93,7 +93,8 @@ def _numbers(board: OpenBoard, table: RankedTable[Row]) -> None:
     table_lines = lines(rows, contents)
     wanted = (asked("selected") or "").split(",")
     chosen = [place for place, row in enumerate(rows) if row.model in wanted]
-    lost = [model for model in wanted if model and model not in {row.model for row in rows}]
+    models = {"", *(row.model for row in rows)}
+    lost = [model for model in wanted if model not in models]
     if lost and not st.query_params.get("find"):
         say(f"Selected: there is no '{lost[0]}' in this table.")
     score = with_arrow(table.metric, rows[0].direction)
@@ -117,7 +118,7 @@ def _numbers(board: OpenBoard, table: RankedTable[Row]) -> None:
         chart = dots(rows, {names[id(row)] for row in picked}, is_dark())
         page.plot(chart, f"The scores of {table.place} with 95 % intervals, in the table's order")
     _remember(picked)
-    _lead_on(picked or [row for row in rows if row.kind == "measured"][:1] or list(rows[:1]))
+    _lead_on(picked or measured_rows(rows)[:1] or list(rows[:1]))
     page.text(*notes(rows))
     file = f"{table.task}-{table.preset}.csv"
     st.download_button("Download as CSV", partial(as_csv, rows), file, "text/csv")
@@ -135,7 +136,7 @@ def _remember(picked: Sequence[Row]) -> None:
 
 def _lead_on(rows: Sequence[Row]) -> None:
     """From rows to their models, their records, and the comparison of two of them."""
-    models = list(dict.fromkeys(row.model for row in rows if row.kind == "measured"))
+    models = list(dict.fromkeys(row.model for row in measured_rows(rows)))
     if len(models) == 2:
         target = link("compare", a=models[0], b=models[1])
         page.links([(f"Compare {models[0]} with {models[1]}", target)])
@@ -162,15 +163,14 @@ def _curves(board: OpenBoard, table: RankedTable[Row]) -> None:
     first = table.metric if table.metric in names else names[0]
     metric = one_of("Curve", names, "curve", first, middle)
     logarithmic = is_on("Logarithmic", "log", kind == drawn.SIZE, right)
-    lines = [line for line in lines if line.metric == metric]
+    lines = drawn.of_metric(lines, metric)
     if kind == drawn.SIZE:
         sources = drawn.sources(lines)
         wanted = some_of("Sources", sources, "sources", drawn.sources_at_first(lines))
-        lines = [line for line in lines if drawn.origin(line) in wanted]
+        lines = drawn.from_sources(lines, wanted)
     named_lines = drawn.named(lines)
     names = list(dict.fromkeys(name for name, _ in named_lines))
-    best = [row.model for row in table.rows if row.kind == "reference"][:2]
-    shown_names = some_of("Models", names, "models", drawn.at_first(named_lines, best))
+    shown_names = some_of("Models", names, "models", drawn.at_first(named_lines, table.rows))
     if not shown_names:
         page.text("Nothing is selected.")
         return

@@ -53,8 +53,10 @@ class Site:
     @cached_property
     def models(self) -> dict[str, str]:
         """Every model with its label: those that were measured, and those of the overview."""
-        lines = [line for _, group in self.overview.matrix.groups for line in group]
-        return {line.model: line.label for line in lines} | modelled.models(self.board)
+        labels: dict[str, str] = {}
+        for _, lines in self.overview.matrix.groups:
+            labels |= {line.model: line.label for line in lines}
+        return labels | modelled.models(self.board)
 
     @cached_property
     def records(self) -> list[tuple[Any, ...]]:

@@ -195,14 +195,12 @@ CURVES = {
 def _curve(
     ranked_table: RankedTable[Row], lines: Sequence[drawn.ModelCurve], metric: str, kind: str
 ) -> Chart:
-    of_metric = [line for line in lines if line.metric == metric]
+    of_metric = drawn.of_metric(lines, metric)
     if kind == drawn.SIZE:
-        wanted = drawn.sources_at_first(of_metric)
-        of_metric = [line for line in of_metric if drawn.origin(line) in wanted]
+        of_metric = drawn.from_sources(of_metric, drawn.sources_at_first(of_metric))
     named_lines = drawn.named(of_metric)
-    best = [row.model for row in ranked_table.rows if row.kind == "reference"][:2]
     title = with_arrow(metric, of_metric[0].direction)
-    shown_names = drawn.at_first(named_lines, best)
+    shown_names = drawn.at_first(named_lines, ranked_table.rows)
     spec = drawn.curve_chart(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)
     return chart(title, f"Curves of {metric} on {ranked_table.place}", spec)
 

@@ -23,7 +23,7 @@ def lines_of(setting: Setting) -> list[ModelCurve]:
         f"{len(finished)} of {len(setting.records)} seeds" if not setting.ended_well else ""
     )
     lines = []
-    for name in sorted({name for record in finished for name in record.curves}):
+    for name in sorted(set().union(*(record.curves for record in finished))):
         records = [record for record in finished if name in record.curves]
         # The y of all records that have a point at an x, by the seed of their data.
         points: dict[float, list[list[float]]] = defaultdict(list)

@@ -118,7 +118,7 @@ class Setting:
     @cached_property
     def metrics(self) -> set[str]:
         """Names of what was measured on the test split."""
-        return {name for r in self.records for name in measured(r)}
+        return set().union(*map(measured, self.records))
 
     def values(self, metric: str) -> list[float | None]:
         """One value for each seed, None for a seed that did not end well."""

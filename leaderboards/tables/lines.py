@@ -3,6 +3,8 @@ quickly."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reproduce.claims.fairness import TUNED
@@ -199,3 +201,26 @@ class Board:
     claims: tuple[ClaimLine, ...]
     records: tuple[RecordLine, ...]
     replications: tuple[Replication, ...] = ()
+
+
+def measured_rows(rows: Iterable[Row]) -> list[Row]:
+    """Those that were trained or measured here: no reference, and nothing published."""
+    return [row for row in rows if row.kind == "measured"]
+
+
+def leading_rows(rows: Iterable[Row]) -> list[Row]:
+    """Those that may be best, by their range of ranks."""
+    return [row for row in rows if row.rank_best == 1]
+
+
+def runs_of(rows: Iterable[Row]) -> set[str]:
+    """The run ids behind rows."""
+    runs: set[str] = set()
+    for row in rows:
+        runs.update(row.run_ids)
+    return runs
+
+
+def verdict_counts(claims: Iterable[ClaimLine]) -> Counter[str]:
+    """How many claims have which verdict."""
+    return Counter(claim.verdict for claim in claims)

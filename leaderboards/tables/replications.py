@@ -66,10 +66,8 @@ def without_failures_of_older_code(yours: Sequence[RecordSummary]) -> list[Recor
     shown = []
     for runs in by_identity.values():
         last = max(run.started_at for run in runs)
-        is_mended = any(
-            other.started_at > last and _code_of(other) != _code_of(runs[0])
-            for other in by_model[_model_of(runs[0])]
-        )
+        later = [other for other in by_model[_model_of(runs[0])] if other.started_at > last]
+        is_mended = any(_code_of(other) != _code_of(runs[0]) for other in later)
         if not is_mended or any(run.outcome != "failed" for run in runs):
             shown += runs
     return shown

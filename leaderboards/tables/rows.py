@@ -40,7 +40,7 @@ def rows_of(
         ranked = row.rank_best is not None or row.rank_worst is not None
         unranked = replace(row, rank_best=None, rank_worst=None) if ranked else row
         by_metric[row.metric].append(unranked)
-    names = {name for setting in settings for name in setting.metrics} | set(by_metric)
+    names = set(by_metric).union(*(setting.metrics for setting in settings))
     for setting in settings:
         for metric in sorted({setting.first.headline.name, *names}):
             # A setting that ended well and lacks a metric does not have it (a reference has no

@@ -274,4 +274,7 @@ def drop(stale: Iterable[Verification], folders: Sequence[Path]) -> list[Path]:
 
 
 def _files(folders: Sequence[Path]) -> list[Path]:
-    return [path for folder in folders for path in sorted(folder.rglob("*.json"))]
+    paths: list[Path] = []
+    for folder in folders:
+        paths += sorted(folder.rglob("*.json"))
+    return paths

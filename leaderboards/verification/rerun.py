@@ -33,15 +33,15 @@ from core.words import word
 HOURS = 24.0
 TIMES_THE_RECORD = 10  # a run may take so many times what its record says, on a slower machine
 
-Command = Callable[[str, Sequence[str], float], Ended]  # module, words, limit in seconds
+Command = Callable[[str, Sequence[str], float], Ended]  # module, arguments, limit in seconds
 
 
-def in_its_own_process(module: str, words: Sequence[str], limit: float) -> Ended:
-    """``python -m MODULE WORDS``, which answers by a file that one of the words names. The working
+def in_its_own_process(module: str, arguments: Sequence[str], limit: float) -> Ended:
+    """``python -m MODULE ARGUMENTS``, which answers by a file that one of them names. The working
     directory is not on its path: a file that lies beside what is verified stands in for no library.
     """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    ended = run_to_end(module_command(module, words), limit, environment={"PYTHONPATH": path})
+    ended = run_to_end(module_command(module, arguments), limit, environment={"PYTHONPATH": path})
     if ended.outlived_by:
         print(
             f"note: {module} left processes behind, which were ended: "

@@ -11,6 +11,7 @@ from bench.records.schema import RunRecord
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.files import write_atomically
+from core.places import shown
 from core.progress import Report, progress
 from leaderboards.checks.admission import examine, records_beside
 from leaderboards.tables.status import Checked, Verification
@@ -111,6 +112,7 @@ def _verify(
     records: list[RunRecord] = []
     verifications: list[Verification] = []
     lines: list[str] = []
+    written_to: set[Path] = set()
 
     def tell(more: Sequence[str]) -> None:
         for line in more:
@@ -121,6 +123,7 @@ def _verify(
     for batch in batches:
         targets = [target for target in batch if target.record.run_id in counted]
         records += [target.record for target in targets]
+        written_to |= {target.to for target in targets}
         for target, verification in zip(targets, verifier.verify(targets, counted), strict=True):
             verifications.append(verification)
             tell(lines_about(target.record, verification, verifier.level))
@@ -129,6 +132,8 @@ def _verify(
     levels = Counter[str](verification.level for verification in verifications)
     levels.update(["refused"] * len(refused or ()))
     print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
+    if written_to:
+        print(f"what was found lies in {' and '.join(map(shown, sorted(written_to)))}")
     if report_file is not None:
         write_atomically(report_file, report(records, verifications, lines).encode())
     held = not refused and all(holds(done, verifier.level) for done in verifications)

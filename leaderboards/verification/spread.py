@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from bench.records.identity import settled
 from bench.records.schema import RunRecord
+from core.amounts import amount
 from core.statistics import deviation_of, student_quantile
 from leaderboards.tables.summaries import beside_data
 
@@ -61,7 +62,7 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
             for group in (by_identity[other.identity], by_setting[beside_data(other)]):
                 group.setdefault((other.identity, other.seed), value)
     samples = [list(group.values()) for group in by_setting.values() if len(group) > 1]
-    settings = f"{len(samples)} settings of its task"
+    settings = f"{amount(len(samples), 'setting')} of its task"
     for group in (by_identity[record.identity], by_setting[beside_data(record)]):
         values = list(group.values())
         if len(values) >= SEEDS and deviation_of(values):

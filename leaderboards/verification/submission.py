@@ -122,9 +122,10 @@ def _paths(folder: Path, statement: SubmitterStatement) -> Sequence[Path]:
 
 def _look_for_strangers(statement: SubmitterStatement, folder: Path) -> None:
     """Every file is one that the statement names: no code, no link, no note of places."""
-    weights = [
-        Store(folder).weights(run_id) for run_id, w in statement.weights.items() if not w.address
-    ]
+    weights = []
+    for run_id, stated in statement.weights.items():
+        if not stated.address:
+            weights.append(Store(folder).weights(run_id))
     expected = {folder / FILE, *_paths(folder, statement), *weights}
     for place, folders, files in os.walk(folder, followlinks=False):
         for name in (*files, *folders):

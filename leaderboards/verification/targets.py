@@ -12,6 +12,7 @@ from bench.records.identity import settled
 from bench.records.record_files import is_record, records_below, records_in
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
+from core.amounts import amount
 from core.errors import UserError
 from core.reading import read_all
 from leaderboards.checks.admission import in_store, no_such_run
@@ -48,12 +49,14 @@ def asked(
 
 
 def _placed(record: RunRecord, path: Path, to: Path | None) -> RecordToVerify:
-    """A record with where what is found of it goes: beside the board for what is on it or was sent,
-    and for one's own into its store."""
+    """A record with where what is found of it goes: beside the board for what lies there, beside
+    the folder of a submission that lies elsewhere, and for one's own into its store."""
     place = path.resolve()
-    on_board = any(place.is_relative_to(folder.resolve()) for folder in (COMMITTED, SUBMISSIONS))
-    if on_board or (place.parent.parent / FILE).exists():
+    if any(place.is_relative_to(folder.resolve()) for folder in (COMMITTED, SUBMISSIONS)):
         return RecordToVerify(record, path, to or FOLDER)
+    submission = place.parent.parent
+    if (submission / FILE).exists():
+        return RecordToVerify(record, path, to or submission.parent / OWN)
     store = path.parent.parent if path.parent.name == "records" else path.parent
     return RecordToVerify(record, path, to or store / OWN, own=True)
 
@@ -132,5 +135,8 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToV
             f"sample={number} is not from 1 to {len(current)}, the number of records that this "
             "checkout can make"
         )
-    print(f"{number} of {len(current)} records, seed {seed}; {others} are of other code")
+    print(
+        f"{number} of {amount(len(current), 'record')}, seed {seed}; {others or 'none'} "
+        f"{'is' if others == 1 else 'are'} of other code"
+    )
     return random.Random(seed).sample(current, number)

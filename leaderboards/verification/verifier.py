@@ -83,7 +83,8 @@ class Verifier:
             UserError: a record says otherwise.
         """
         counts_by_run = {}
-        self.report("counting data, sizes and FLOPs again", 0, len(targets))
+        counting = "counting data, sizes and FLOPs again"
+        self.report(counting, 0, len(targets))
         counted = self.bench.count([target.path for target in targets])
         for target, counts in zip(targets, counted, strict=True):
             if counts.refused or not (reason := contradiction(target.record, counts)):
@@ -96,7 +97,7 @@ class Verifier:
             if refused is None or not target.own:
                 raise error
             refused.append(error)
-        self.report("data, sizes and FLOPs are counted", len(targets), len(targets))
+        self.report(counting, len(targets), len(targets))
         return counts_by_run
 
     def verify(
@@ -173,9 +174,9 @@ class Verifier:
     ) -> list[Verification]:
         repeated_runs: list[RunRecord | str] = []
         for number, target in enumerate(targets):
-            self.report(f"making {target.record.run_id} again", number, len(targets))
+            self.report(f"making runs again: {target.record.run_id}", number, len(targets))
             repeated_runs.append(self.bench.run(target.record))
-        self.report("all runs are made", len(targets), len(targets))
+        self.report("making runs again: all", len(targets), len(targets))
         present_records = [record for record in repeated_runs if isinstance(record, RunRecord)]
         judged = []
         for target, so_far, repeated in zip(targets, verifications, repeated_runs, strict=True):

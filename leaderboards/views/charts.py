@@ -192,24 +192,21 @@ def _points(
         # The reading error of a published share may reach beyond the range of shares.
         return None if value is None else min(max(value, kind.low), kind.high)
 
-    return [
-        {
-            "x": x,
-            "y": y,
-            "low": clipped(low),
-            "high": clipped(high),
-            "model": name,
-            "label": series_name(line),
-            "origin": UNTRAINED if is_reference(line) else origin(line),
-            "series": series,
-            "n": n,
-        }
-        for x, y, low, high, n in zip(line.x, line.y, line.y_low, line.y_high, counts, strict=True)
-    ]
+    shared = {
+        "model": name,
+        "label": series_name(line),
+        "origin": UNTRAINED if is_reference(line) else origin(line),
+        "series": series,
+    }
+    points = []
+    for x, y, low, high, n in zip(line.x, line.y, line.y_low, line.y_high, counts, strict=True):
+        place = {"x": x, "y": y, "low": clipped(low), "high": clipped(high)}
+        points.append({**place, **shared, "n": n})
+    return points
 
 
 def _x_axis(lines: Sequence[ModelCurve], has_ticks: bool, logarithmic: bool) -> Spec:
-    places = {x for line in lines for x in line.x}
+    places = set().union(*(line.x for line in lines))
     if logarithmic:
         scale = {"nice": False, "type": "symlog" if min(places, default=1) <= 0 else "log"}
     else:

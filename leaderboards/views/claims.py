@@ -4,13 +4,12 @@ rests on."""
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.statistics import POWER
-from leaderboards.contents import ClaimLine, OpenBoard, Row
+from leaderboards.contents import ClaimLine, OpenBoard, Row, verdict_counts
 from leaderboards.render import NOT_ASKED, VERDICTS, asked_at, doubts, number, p_of, plain
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.figures import counted_claims
@@ -92,10 +91,11 @@ def filtered(
 
 def lines(claims: Iterable[ClaimLine], address: Address = in_app) -> list[dict[str, Any]]:
     """One dictionary for each claim, for a table that sorts."""
-    return [
-        {
-            "verdict": f"{VERDICTS[claim.verdict][0]} {claim.verdict}"
-            + (f" ({YOURS})" if claim.origin == YOURS else ""),
+    table_lines = []
+    for claim in claims:
+        whose = f" ({YOURS})" if claim.origin == YOURS else ""
+        line = {
+            "verdict": f"{VERDICTS[claim.verdict][0]} {claim.verdict}{whose}",
             "claim": claim.sentence,
             "figure": claim.figure,
             "preset": claim.preset,
@@ -110,8 +110,8 @@ def lines(claims: Iterable[ClaimLine], address: Address = in_app) -> list[dict[s
             "set": (claim.set or "")[:10],
             "open": address(to_claim(claim)),
         }
-        for claim in claims
-    ]
+        table_lines.append(line)
+    return table_lines
 
 
 def find(board: OpenBoard, name: str) -> ClaimLine | None:
@@ -189,18 +189,19 @@ def _facts(claim: ClaimLine) -> Iterable[tuple[str, str]]:
 def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]:
     """The published numbers of a claim's figure, each with ours of the same model and preset."""
     printed: list[Row] = []
-    ours: list[Row] = []
+    measured: list[Row] = []
     for task in sorted(tasks_of(claim)):
         names = sorted(name for (name,) in board.distinct("rows", task, "source"))
         sources = [name for name in names if _same(name, claim)]
         for source in sources:
             printed += [row for row in board.rows(task, source=source) if row.mean is not None]
         if sources:
-            ours += board.rows(task, kind="measured", preset=claim.preset.split()[0])
+            measured += board.rows(task, kind="measured", preset=claim.preset.split()[0])
     wanted = {(row.task, row.model, row.metric) for row in printed}
-    ours = [
-        row for row in ours if (row.task, row.model, row.metric) in wanted and row.outcome == "ok"
-    ]
+    ours = []
+    for row in measured:
+        if (row.task, row.model, row.metric) in wanted and row.outcome == "ok":
+            ours.append(row)
     settings = {}
     for run_id, content in contents_of(board, ours).items():
         of_task = content["config"]["tasks"]
@@ -241,10 +242,11 @@ def _ours(rows: Sequence[Row], printed: Row, settings: Mapping[str, set[str]]) -
 
 def in_words(claims: Sequence[ClaimLine]) -> str:
     """How many have which verdict."""
-    counts = Counter(claim.verdict for claim in claims)
-    texts = [
-        f"{sign} {counts[word]} {word}" for word, (sign, _) in VERDICTS.items() if counts[word]
-    ]
+    counts = verdict_counts(claims)
+    texts = []
+    for word, (sign, _) in VERDICTS.items():
+        if counts[word]:
+            texts.append(f"{sign} {counts[word]} {word}")
     return " · ".join(texts)
 
 

@@ -23,7 +23,9 @@ MISSING = "–"
 
 def columns(lines: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> list[str]:
     """The columns of a table: those in ``first`` that it has, then all others."""
-    names = dict.fromkeys(key for line in lines for key in line)
+    names: dict[str, None] = {}
+    for line in lines:
+        names |= dict.fromkeys(line)
     return [*(key for key in first if key in names), *(key for key in names if key not in first)]
 
 

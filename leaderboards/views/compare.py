@@ -129,23 +129,30 @@ def compare(board: OpenBoard, a: Row, b: Row) -> RowComparison:
 def _of_each_seed(runs: Sequence[RunRecord], metric: str) -> list[float]:
     """What counts as independent: the mean of each data seed, where there are several, as for the
     intervals of the board and of claims; else the number of each training seed."""
-    parts = by_data_seed(runs)
-    numbers = [[measured(record)[metric] for record in part] for part in parts]
-    return [mean_of(part) for part in numbers] if len(parts) > 1 else numbers[0]
+    numbers = []
+    for part in by_data_seed(runs):
+        numbers.append([measured(record)[metric] for record in part])
+    return list(map(mean_of, numbers)) if len(numbers) > 1 else numbers[0]
 
 
 def _by_seed(runs: Sequence[Sequence[RunRecord]], metric: str) -> PairedDifferences | None:
     """Over the training seeds that both have, of one data seed each."""
-    a, b = ({(data_seed(r), r.seed): measured(r)[metric] for r in records} for records in runs)
+    a, b = _by_seeds(runs[0], metric), _by_seeds(runs[1], metric)
     common_seeds = sorted(a.keys() & b.keys())
     several = len({data for data, _ in common_seeds}) > 1
     names = [f"{seed}, data seed {data}" if several else str(seed) for data, seed in common_seeds]
     return _pairs(names, [a[key] - b[key] for key in common_seeds], runs[0])
 
 
+def _by_seeds(records: Sequence[RunRecord], metric: str) -> dict[tuple[int, int], float]:
+    """Data seed and training seed -> what the run measured."""
+    return {(data_seed(record), record.seed): measured(record)[metric] for record in records}
+
+
 def _by_item(runs: Sequence[Sequence[RunRecord]], metric: str) -> PairedDifferences | None:
     """Over the items of all data seeds that both have."""
-    a, b = ({data_seed(part[0]): part for part in by_data_seed(records)} for records in runs)
+    a = {data_seed(part[0]): part for part in by_data_seed(runs[0])}
+    b = {data_seed(part[0]): part for part in by_data_seed(runs[1])}
     names: list[str] = []
     differences: list[float] = []
     for seed in sorted(a.keys() & b.keys()):
@@ -198,9 +205,8 @@ def _files_of(board: OpenBoard, row: Row) -> list[RunRecord]:
 def differing_settings(board: OpenBoard, a: Row, b: Row) -> list[dict[str, str]]:
     """The settings in which the first runs of two rows differ; "–" where one has no such."""
     contents = contents_of(board, (a, b))
-    of_a, of_b = (
-        dict(flatten(contents.get(row.run_ids[0], {}).get("config", {}))) for row in (a, b)
-    )
+    of_a = dict(flatten(contents.get(a.run_ids[0], {}).get("config", {})))
+    of_b = dict(flatten(contents.get(b.run_ids[0], {}).get("config", {})))
     lines = []
     for key in {**of_a, **of_b}:
         if of_a.get(key) != of_b.get(key):

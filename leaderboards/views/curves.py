@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from leaderboards.contents import ModelCurve, OpenBoard
+from leaderboards.contents import ModelCurve, OpenBoard, Row
 from leaderboards.views.charts import (
     Spec,
     chart,
@@ -47,9 +47,20 @@ def named(lines: Sequence[ModelCurve]) -> list[tuple[str, ModelCurve]]:
     return named_lines
 
 
-def at_first(named_lines: Sequence[tuple[str, ModelCurve]], references: Sequence[str]) -> list[str]:
-    """The curves that are drawn at first: what we trained, the given references, and published
-    counterparts; where nothing is ours, everything."""
+def of_metric(lines: Iterable[ModelCurve], metric: str) -> list[ModelCurve]:
+    """The curves of one metric."""
+    return [line for line in lines if line.metric == metric]
+
+
+def from_sources(lines: Iterable[ModelCurve], wanted: Collection[str]) -> list[ModelCurve]:
+    """The curves of some sources, by the names that :func:`sources` gives them."""
+    return [line for line in lines if origin(line) in wanted]
+
+
+def at_first(named_lines: Sequence[tuple[str, ModelCurve]], rows: Iterable[Row]) -> list[str]:
+    """The curves that are drawn at first: what we trained, the two first references of a table's
+    rows, and published counterparts; where nothing is ours, everything."""
+    references = [row.model for row in rows if row.kind == "reference"][:2]
     all_names: dict[str, None] = {}
     ours: dict[str, None] = {}
     for name, line in named_lines:

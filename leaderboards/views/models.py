@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.config.groups import choices, model_groups
-from leaderboards.contents import ClaimLine, OpenBoard, Row
+from core.amounts import amount
+from leaderboards.contents import ClaimLine, OpenBoard, Row, runs_of
 from leaderboards.render import PRESETS, plain, rank, task_label
 from leaderboards.views import claims
 from leaderboards.views.links import Address, in_app, to_table
@@ -67,7 +68,7 @@ def model(board: OpenBoard, wanted: str) -> Model:
         rows_of_model,
         key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
     )
-    runs = {run_id for row in rows_of_model for run_id in row.run_ids}
+    runs = runs_of(rows_of_model)
     decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
     label = plain(rows_of_model[0].label) if rows_of_model else wanted
     card = model_card(wanted) or {}
@@ -146,11 +147,9 @@ def lines(board: OpenBoard, shown_model: Model, address: Address = in_app) -> li
 def best_known(shown_model: Model) -> str:
     """What the model is good at in a sentence: the tables that it leads, smoke left out."""
     led = [row for row in shown_model.rows if row.rank_best == 1 and row.preset != PRESETS[0]]
-    counted = len({(row.task, row.preset, row.variant) for row in shown_model.rows})
+    tables = amount(len({(row.task, row.preset, row.variant) for row in shown_model.rows}), "table")
     if not led:
-        return (
-            f"{shown_model.label} is in {counted} tables, and leads none of those that are ranked."
-        )
+        return f"{shown_model.label} is in {tables}, and leads none of those that are ranked."
     where = list(dict.fromkeys(f"{task_label(row.task)} ({row.preset})" for row in led))
     places = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if where[4:] else "")
-    return f"{shown_model.label} is in {counted} tables. It is first, or may be, in {places}."
+    return f"{shown_model.label} is in {tables}. It is first, or may be, in {places}."

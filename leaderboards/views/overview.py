@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.config.groups import contenders, model_groups
-from leaderboards.contents import ClaimLine, OpenBoard, Row
+from leaderboards.contents import ClaimLine, OpenBoard, Row, leading_rows, verdict_counts
 from leaderboards.render import (
     NOT_ASKED,
     PRESETS,
@@ -170,8 +169,11 @@ def matrix(measured: Mapping[str, Sequence[AbilityTable]]) -> AbilityMatrix:
     """The matrix of every model that has a number, or whose card plans one."""
     abilities = tuple(measured)
     firsts = [_by_model(measured[ability]) for ability in abilities]
-    names = dict.fromkeys(model for first in firsts for model in first)
-    names |= dict.fromkeys(m for a in abilities for m in _planned(a, measured[a]))
+    names: dict[str, None] = {}
+    for first in firsts:
+        names |= dict.fromkeys(first)
+    for ability in abilities:
+        names |= dict.fromkeys(_planned(ability, measured[ability]))
     used: set[int] = set()  # the tables of cells, by their ids
     lines: dict[str, list[ModelAbilities]] = {}
     for model in names:
@@ -269,19 +271,18 @@ def _planned(ability: str, sources: Sequence[AbilityTable]) -> dict[str, Ability
 
 
 def _most_known(line: ModelAbilities) -> tuple[int, str]:
-    measured_cells = [
-        cell for cell in line.cells if cell is not None and cell.state in (SURE, PALE)
-    ]
-    return -len(measured_cells), line.label.lower()
+    measured = sum(cell is not None and cell.state in (SURE, PALE) for cell in line.cells)
+    return -measured, line.label.lower()
 
 
 def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
     """The bar of verdicts, the contradicted first; what nobody asked yet is last."""
-    counts = Counter(claim.verdict for claim in claims)
+    counts = verdict_counts(claims)
     bar_segments = []
-    for verdict in (verdict for verdict in IN_BAR if counts[verdict]):
-        target = link("claims", verdict=verdict)
-        bar_segments.append(Segment(verdict, *VERDICTS[verdict], counts[verdict], target))
+    for verdict in IN_BAR:
+        if counts[verdict]:
+            target = link("claims", verdict=verdict)
+            bar_segments.append(Segment(verdict, *VERDICTS[verdict], counts[verdict], target))
     return tuple(bar_segments)
 
 
@@ -323,7 +324,7 @@ def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[Cl
 def _ahead(table: RankedTable[Row]) -> list[Row]:
     """The rows that may be best: by rank, or with a score as good that every seed repeats, which
     leaves it without an interval and so without a rank."""
-    leaders = [row for row in table.rows if row.rank_best == 1]
+    leaders = leading_rows(table.rows)
     if not leaders:
         return []
     sign = 1 if leaders[0].direction == "maximise" else -1
@@ -341,7 +342,7 @@ def _of_claims(claims: Sequence[ClaimLine]) -> str:
     with_verdict = [claim for claim in claims if claim.verdict != NOT_ASKED]
     if not with_verdict:
         return "No published claim has a verdict yet."
-    counts = Counter(claim.verdict for claim in with_verdict)
+    counts = verdict_counts(with_verdict)
     reproduced, lost = counts["reproduced"], counts[CONTRADICTED]
     open_ones = len(with_verdict) - reproduced - lost
     return (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.records.schema import Trial
+from core.amounts import amount
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.tables.code_status import form_of
@@ -186,16 +187,17 @@ def examined(content: Mapping[str, Any]) -> dict[str, str]:
 
 def machine_lines(runs: Sequence[Replication]) -> list[dict[str, Any]]:
     """One dictionary for each machine: how far what it gave lies from the board."""
-    return [
-        {
+    lines = []
+    for machine in together(runs).each:
+        line = {
             "machine": machine.name,
             "runs": machine.runs,
             "same numbers": machine.same,
             "mean difference": machine.mean_difference,
             "largest difference": machine.largest_difference,
         }
-        for machine in together(runs).each
-    ]
+        lines.append(line)
+    return lines
 
 
 def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:
@@ -222,12 +224,12 @@ def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:
 def in_words(replications: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
     summary = together(replications)
-    kinds = "" if summary.machines == 1 else "s"
-    runs = "run was" if summary.runs == 1 else "runs were"
+    runs = amount(summary.runs, "run was", "runs were")
+    machines = amount(summary.machines, "kind of machine", "kinds of machine")
     return (
-        f"{summary.runs} {runs} made again, on {summary.machines} kind{kinds} of machine: "
-        f"{summary.confirmed} gave exactly the same numbers, and {summary.outside} "
-        f"{'a number' if summary.outside == 1 else 'numbers'} that seeds do not explain."
+        f"{runs} made again, on {machines}: "
+        f"{summary.confirmed} gave exactly the same numbers, and "
+        f"{amount(summary.outside, 'a number', 'numbers')} that seeds do not explain."
     )
 
 

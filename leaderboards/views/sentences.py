@@ -6,14 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from leaderboards.contents import Row
+from leaderboards.contents import Row, leading_rows, measured_rows
 from leaderboards.render import PRESETS, covered, listed, name, noted, number
 from leaderboards.views.tables import Brief, RankedTable
 
 
 def summary(rows: Sequence[Row]) -> str:
     """The table in plain sentences, from ranks; a better predictor without training is named."""
-    leaders = [row for row in rows if row.rank_best == 1]
+    leaders = leading_rows(rows)
     if not leaders:
         return standing(rows) or _unranked(rows)
     best = leaders[0]
@@ -55,7 +55,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
 def standing(rows: Sequence[Row]) -> str:
     """Which measured rows are left out of the ranking since they are not tuned and converged, and
     which had other numbers of trials; "" where that is none."""
-    measured = [row for row in rows if row.kind == "measured"]
+    measured = measured_rows(rows)
     unfair = [row for row in measured if not row.fair]
     sent = [row for row in measured if not row.verified]
     ranked = [row for row in measured if row.rank_best is not None]
@@ -91,7 +91,7 @@ def _trials(rows: Sequence[Row]) -> list[str]:
 
 def _unranked(rows: Sequence[Row]) -> str:
     """Why nothing is ranked where every row could be."""
-    measured = [row for row in rows if row.kind == "measured"]
+    measured = measured_rows(rows)
     comparable = [row for row in measured if row.outcome == "ok" and row.direction]
     if not measured and any(row.origin for row in rows):
         return "No row here is ranked: these repeat rows of the board, or need no training."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.amounts import amount
 from core.statistics import ROUNDING
-from leaderboards.contents import OpenBoard, Row
+from leaderboards.contents import OpenBoard, Row, runs_of
 from leaderboards.render import PRESETS, listed, name, rank
 from leaderboards.tables.rows import REFERENCE, REPLICATION
 from leaderboards.tables.summaries import YOURS
@@ -25,18 +26,19 @@ def places_of_yours(board: OpenBoard) -> list[str]:
     for table in found[:MOST_TABLES]:
         lines += [f"  {table.place}: {_in_words(table)}", f"    {_address(table.rows[0])}"]
     if len(found) > MOST_TABLES:
-        lines.append(f"  and {len(found) - MOST_TABLES} more tables")
+        lines.append(f"  and {amount(len(found) - MOST_TABLES, 'more table')}")
     repeated: set[str] = set()
     for task in board.tasks():
         repeated |= _repeated(board, task, rows)
     if repeated:
         lines.append(
-            f"  {len(repeated)} without training gave the numbers of committed predictors, and "
-            "stand in no row of their own"
+            f"  {amount(len(repeated), 'predictor')} without training gave the numbers of "
+            f"committed ones, and {'stands' if len(repeated) == 1 else 'stand'} in no row of "
+            f"{'its' if len(repeated) == 1 else 'their'} own"
         )
     claims = [claim for claim in board.claims() if claim.origin == YOURS]
     if claims:
-        lines.append(f"  {len(claims)} verdicts of yours: {APP}/{in_app(link('claims'))}")
+        lines.append(f"  {amount(len(claims), 'verdict')} of yours: {APP}/{in_app(link('claims'))}")
     if not lines:
         return []
     if any(table.preset == PRESETS[0] and _is_unranked(table) for table in found):
@@ -71,7 +73,7 @@ def _in_words(table: RankedTable[Row]) -> str:
     if len(trained) > MOST_ROWS:
         texts.append(f"{len(trained) - MOST_ROWS} more")
     if predictors := len(table.rows) - len(trained):
-        texts.append(f"{predictors} predictor{'s' * (predictors > 1)} without training")
+        texts.append(f"{amount(predictors, 'predictor')} without training")
     return listed(texts, "and")
 
 
@@ -89,6 +91,6 @@ def _address(row: Row) -> str:
 
 def _repeated(board: OpenBoard, task: str, rows: Sequence[Row]) -> set[str]:
     """Runs of one's own that have no row, since they gave the numbers of a committed predictor."""
-    in_rows = {run_id for row in rows for run_id in row.run_ids}
+    in_rows = runs_of(rows)
     of_yours = [line for line in board.replications(task) if line.origin == YOURS]
     return {line.other_run_id for line in of_yours} - in_rows

@@ -8,7 +8,7 @@ from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import UNTRAINED, Control
 from reproduce.claims.grammar import Records, Rule, Runs, each
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import RowOf
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds
@@ -148,11 +148,8 @@ def _panel(growth: Growth) -> Callable[[Records], Panel]:
     """N by what it grows with, a dot for each draw."""
 
     def panel(records: Records) -> Panel:
-        draws = growth.draws(records)
-        sizes = sorted(draws[0]) if draws else []
-        by_size = {size: [draw[size] for draw in draws] for size in sizes}
         x = Axis(growth.axis, "linear" if growth.exponential else "log")
-        trace = over_draws("N", by_size, colour=str(growth.runs.model), legend="")
+        trace = over_draws("N", growth.by_size(records), colour=str(growth.runs.model), legend="")
         return Panel(growth.runs.label.replace(", ", ",\n"), x, Axis("N", "log"), [trace])
 
     return panel

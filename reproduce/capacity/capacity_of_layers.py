@@ -12,7 +12,7 @@ from reproduce.capacity.runs import CLASSES, LOW_RANK, MLP, TASK
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
 from reproduce.claims.grammar import Records, Runs, once, setting, where
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import Plot
 from reproduce.drawing.traces import level, over_draws
 from reproduce.experiment import Experiment, OverSeeds
@@ -141,9 +141,7 @@ CLAIMS = (
 
 def _traces(growth: Growth, colour: str, records: Records) -> list[Trace]:
     """Every draw by size."""
-    draws = growth.draws(records)
-    columns = {size: [draw[size] for draw in draws] for size in sorted(draws[0] if draws else [])}
-    return [over_draws(growth.runs.label, columns, colour=colour)]
+    return [over_draws(growth.runs.label, growth.by_size(records), colour=colour)]
 
 
 def _as_many(records: Records) -> list[Trace]:

@@ -8,7 +8,7 @@ from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Records, Rule, Runs, each
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import Plot, Traces
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds
@@ -75,9 +75,8 @@ CLAIMS = (
 
 def _dots(growth: Growth) -> Traces:
     def traces(records: Records) -> list[Trace]:
-        draws = growth.draws(records)
-        columns = {d: [draw[d] for draw in draws] for d in sorted(draws[0] if draws else [])}
-        return [over_draws(growth.runs.label, columns, colour=str(growth.runs.model))]
+        numbers = growth.by_size(records)
+        return [over_draws(growth.runs.label, numbers, colour=str(growth.runs.model))]
 
     return traces
 

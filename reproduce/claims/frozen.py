@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.records.schema import RunRecord
+from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import write_atomically
 from core.reading import own_yaml
@@ -60,9 +61,9 @@ class Hashes(NamedTuple):
     test: str
 
     @classmethod
-    def of(cls, name: str, words: object, test: object) -> Hashes:
+    def of(cls, name: str, statement: object, test: object) -> Hashes:
         """Of everything that a claim says, and of the functions that judge it."""
-        return cls(name, _hash([name, meaning(words)]), _hash(meaning(test)))
+        return cls(name, _hash([name, meaning(statement)]), _hash(meaning(test)))
 
 
 Claims = Mapping[str, Sequence[Hashes]]  # of each figure
@@ -260,7 +261,9 @@ def main(update: bool, claims: Claims, judge_again: Callable[[], None]) -> int:
     elif lines:
         command = "`python -m reproduce claims update=true` sets them now"
         raise UserError(
-            f"{len(lines)} claims or numbers of judging are not as they were frozen: {command}",
+            f"{amount(len(lines), 'claim or number', 'claims or numbers')} of judging "
+            f"{'is not as it was' if len(lines) == 1 else 'are not as they were'} frozen: "
+            f"{command}",
             VERIFICATION_FAILED,
         )
     else:

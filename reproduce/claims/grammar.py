@@ -365,36 +365,3 @@ def _between(low: float, high: float) -> str:
     if math.isinf(high):
         return f"at least {low:g}"
     return f"at most {high:g}" if math.isinf(low) else f"between {low:g} and {high:g}"
-
-
-def largest_of(
-    parts: Callable[[Records], Iterable[tuple[float, Rule]]], noun: str, text: str
-) -> Rule:
-    """Every rule holds, as in :func:`each`, where there are too many to tell the evidence of all.
-
-    Args:
-        parts: finds the rules in the records, each with a size, such as an error.
-        noun: what they are, in words; the evidence is that of the largest, and of all that fail.
-    """
-
-    def judge(records: Records, level: float) -> Finding:
-        by_size = sorted(parts(records), key=lambda part: -part[0])
-        finding = verdicts.every([partial(rule.judge, records) for _, rule in by_size], level)
-        if not by_size:
-            return finding
-        first, *others = (rule.judge(records, level) for _, rule in by_size)
-        failing = [other.evidence for other in others if other.verdict != verdicts.REPRODUCED]
-        largest = f"the largest of {len(by_size)} {noun}: {first.evidence}"
-        return replace(finding, evidence="; ".join([largest, *failing]))
-
-    return Rule(text, judge)
-
-
-def any_of(*belong: Callable[[RunRecord], object]) -> Callable[[Records], list[RunRecord]]:
-    """Selects the records of which one of these holds, such as ``Runs.has``, sorted by run id."""
-
-    def select(records: Records) -> list[RunRecord]:
-        selected = [record for record in records if any(holds(record) for holds in belong)]
-        return sorted(selected, key=lambda record: record.run_id)
-
-    return select

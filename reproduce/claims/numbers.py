@@ -18,10 +18,9 @@ STATISTICS = ("core.statistics", "core.effects")
 def numbers() -> dict[str, float]:
     """ "reproduce.claims.controls.LEANING" -> its value: every number that a module of this room,
     or of the statistics below it, gives a name of its own."""
-    names = [
-        *(f"reproduce.claims.{path.stem}" for path in sorted(HOUSE.glob("[!_]*.py"))),
-        *STATISTICS,
-    ]
+    names = [f"reproduce.claims.{path.stem}" for path in sorted(HOUSE.glob("[!_]*.py"))]
+    names += [f"reproduce.claims.rules.{path.stem}" for path in HOUSE.glob("rules/[!_]*.py")]
+    names += STATISTICS
     value_by_name: dict[str, float] = {}
     for module in map(import_module, names):
         imported = _imported(module)

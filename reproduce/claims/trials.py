@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from bench.records.schema import RunRecord
 from core.statistics import REAL, Items, Kind
 from reproduce.claims.grammar import Drawn, Records, Rule
 from reproduce.claims.observations import Observation, Sample, how_it_ended
-from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
+from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, every
 
 EXACT = -1  # in the place of a seed, where no random number enters
 Found = TypeVar("Found")
@@ -139,3 +140,26 @@ def lost(records: Records) -> list[str]:
         for record in records
         if record.outcome != "ok"
     ]
+
+
+def largest_of(
+    parts: Callable[[Records], Iterable[tuple[float, Rule]]], noun: str, text: str
+) -> Rule:
+    """Every rule holds, as in ``grammar.each``; of too many to tell the evidence of all.
+
+    Args:
+        parts: finds the rules in the records, each with a size, such as an error.
+        noun: what they are, in words; the evidence is that of the largest, and of all that fail.
+    """
+
+    def judge(records: Records, level: float) -> Finding:
+        by_size = sorted(parts(records), key=lambda part: -part[0])
+        finding = every([partial(rule.judge, records) for _, rule in by_size], level)
+        if not by_size:
+            return finding
+        first, *others = (rule.judge(records, level) for _, rule in by_size)
+        failing = [other.evidence for other in others if other.verdict != REPRODUCED]
+        largest = f"the largest of {len(by_size)} {noun}: {first.evidence}"
+        return replace(finding, evidence="; ".join([largest, *failing]))
+
+    return Rule(text, judge)

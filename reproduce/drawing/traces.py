@@ -108,7 +108,9 @@ def curve_over_seeds(
         if of_run is not None and of_run.x:
             y_by_seed[run.seed] = dict(zip(of_run.x, of_run.y, strict=True))
     x = sorted(set.intersection(*map(set, y_by_seed.values()))) if y_by_seed else []
-    seeds = {str(seed): [values[at] for at in x] for seed, values in y_by_seed.items()}
+    seeds = {}
+    for seed, values in y_by_seed.items():
+        seeds[str(seed)] = [values[at] for at in x]
     means = list(map(_mean, zip(*seeds.values(), strict=True)))
     return Trace(name, x, means, seeds=seeds if len(seeds) > 1 else {}, **look)
 

@@ -9,9 +9,9 @@ from bench.records.schema import RunRecord
 from core.statistics import CHANGE, SHARE, mean_of
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import NOTHING_TRAINED, UNTRAINED
-from reproduce.claims.grammar import Records, Rule, above, each, largest_of, within
+from reproduce.claims.grammar import Records, Rule, above, each, within
 from reproduce.claims.power_laws import Fit, fit_power_law, slope_difference
-from reproduce.claims.trials import drawn, exact, fact, over_trials, paired
+from reproduce.claims.trials import drawn, exact, fact, largest_of, over_trials, paired
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding, place_of
 from reproduce.drawing.tables import markdown
 from reproduce.experiment import Experiment

@@ -20,12 +20,11 @@ from reproduce.claims.grammar import (
     above,
     difference,
     each,
-    largest_of,
     metric,
     within,
 )
 from reproduce.claims.observations import Sample
-from reproduce.claims.trials import fact, over_trials, pooled, sample, settled
+from reproduce.claims.trials import fact, largest_of, over_trials, pooled, sample, settled
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED, Finding
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds

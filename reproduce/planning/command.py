@@ -15,12 +15,12 @@ from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from core.errors import OK, UserError, nearest
 from core.files import write_atomically
 from core.places import absolute, shown
+from core.words import by_name
 from reproduce.experiment import Experiment
 from reproduce.planning.console import print_plan
 from reproduce.planning.experiments import experiments
 from reproduce.planning.page import page_of
 from reproduce.planning.survey import Survey, in_order
-from reproduce.planning.work import work
 from reproduce.request import task_keys
 
 LARGEST_HOURS = 24.0 * 366
@@ -93,11 +93,11 @@ class EvidenceRequest:
             of_task = task_keys(reproductions[name], self.preset) if self.others else {}
             keys_by_figure[name] = {*shared, *of_task, *(f"tasks.{key}" for key in of_task)}
         for key, value in self.others.items():
-            if not any(key in keys for keys in keys_by_figure.values()):
-                valid = {*OWN, *(key for keys in keys_by_figure.values() for key in keys)}
+            known = set().union(*keys_by_figure.values())
+            if key not in known:
                 raise UserError(
                     f"'{setting_shown(key, value)}' is known to none of these figures: "
-                    + nearest(key, valid)
+                    + nearest(key, known.union(OWN))
                 )
         settings_by_figure = {}
         for name, keys in keys_by_figure.items():
@@ -116,14 +116,13 @@ def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -
     settings_by_figure = request.settings(reproductions)
 
     def look() -> Survey:
-        from bench.search.exchange import open_exchange
-
-        if exchange := None if request.dry_run else open_exchange(request.storage, request.store):
-            exchange.take_in(request.store)
+        if not request.dry_run:
+            by_name("reproduce.planning.work:take_in")(request.storage, request.store)
         return Survey(of, settings_by_figure, request.preset, request.store, request.device_like)
 
     if not request.dry_run:
-        return work(look(), look, request.workers, request.hours)
+        work = by_name("reproduce.planning.work:work")
+        return int(work(look(), look, request.workers, request.hours))
     with _without_collector():
         survey = look()
         steps, deciding = in_order(survey, survey.candidates), experiments(survey)

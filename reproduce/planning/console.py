@@ -9,19 +9,16 @@ from pathlib import Path
 from bench.records.report import table_of
 from bench.records.schema import RunRecord
 from bench.records.store import Store
+from core.amounts import amount
 from core.places import shown
 from core.progress import duration
 from core.screen import console
 from reproduce.claims.claims import ClaimResult
-from reproduce.planning.cost import GPU_RATE, ExpectedCost
+from reproduce.planned import PlannedRun
+from reproduce.planning.cost import ExpectedCost
 from reproduce.planning.experiments import DecidingRuns
 from reproduce.planning.survey import Review, Step, Survey
 
-RATES = (
-    "time: of training alone on one core, by the seconds that records took; a range where no "
-    f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
-    "one H200 came to that with nine small trainings at once."
-)
 # Where nothing is trained, texts are counted, which no record times. Measured by hand: table 1 with
 # 19.6 MB of TinyStories takes 5.1 CPU-seconds, the start of the program included.
 COUNTING = "to count two gigabytes of text, as the paper's corpora have, some 0.15 core-hours"
@@ -63,27 +60,10 @@ def print_plan(
         if line:
             screen.print(line, soft_wrap=True)
     print_experiments(deciding)
-    if survey.device_like is not None:
-        _print_elsewhere(survey, steps)
-        return
-    screen.print(RATES, soft_wrap=True)
-
-
-def _print_elsewhere(survey: Survey, steps: Sequence[Step]) -> None:
-    """Of the whole plan on another device: what it takes with how many of them."""
-    from bench.search.forecast import forecaster_of
-    from bench.search.forecast_table import print_assumptions, print_timeline
-    from reproduce.planning.elsewhere import chains
-
-    device = forecaster_of(str(survey.device_like)).device
-    runs = [run for step in steps for run in step.candidate.runs]
-    print_timeline(chains(runs, survey.speeds), device)
-    print_assumptions(device, "float32")
-    console().print(
-        "predictors and measurements are as on this machine; core time, core-hours and GPU-hours "
-        f"above are hours on {device.label}",
-        soft_wrap=True,
-    )
+    runs: list[PlannedRun] = []
+    for step in steps:
+        runs += step.candidate.runs
+    survey.speeds.print_basis(runs)
 
 
 def print_experiments(experiments: Sequence[DecidingRuns]) -> None:
@@ -121,7 +101,8 @@ def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
     paths = sorted(shown(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
     command = shlex.join(["python", "-m", "leaderboards.add", *paths])
     judge = "python -m reproduce verdicts update=true && python -m leaderboards.build"
-    print(f"their {len(paths)} records are committed by:\n  {command}\n  {judge}")
+    committed_by = amount(len(paths), "record is committed by", "records are committed by")
+    print(f"their {committed_by}:\n  {command}\n  {judge}")
 
 
 def _served(review: Review) -> str:

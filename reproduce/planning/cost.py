@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from bench.config.settings import Configuration
 from bench.records.schema import FINISHED, RunRecord
 from bench.runs.shelf import training_key
+from core.screen import console
 from reproduce.claims.controls import is_twin
 from reproduce.planned import PlannedRun
 
@@ -27,6 +28,11 @@ GPU_PRESETS = ("gpu", "paper")
 # FLOP/s of nine small trainings at once on one H200, the median over six models of RegBench and
 # two sizes (docs/measurements/regbench_h200_trials.json); the estimate's range holds all six.
 GPU_RATE = 4.6e12
+RATES = (
+    "time: of training alone on one core, by the seconds that records took; a range where no "
+    f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
+    "one H200 came to that with nine small trainings at once."
+)
 # How far an estimate may be off, either way.
 BY_STEPS, BY_FLOPS, BY_RATE, BY_NOTHING = 1.5, 2.5, 4.0, 10.0
 PREDICTORS = 10  # about so many has a task
@@ -150,6 +156,10 @@ class Speeds:
             tuple[str, str], ExpectedCost
         ] = {}  # by the run, to look up what is known
 
+    def print_basis(self, runs: Sequence[PlannedRun]) -> None:
+        """Say what the costs of runs rest on."""
+        console().print(RATES, soft_wrap=True)
+
     def of(self, run: PlannedRun) -> ExpectedCost:
         """The cost of one run."""
         configuration = run.configuration
@@ -235,12 +245,13 @@ class Speeds:
         """Runs of the kinds that have most of what is wanted; what is first counts first."""
         key = (*wanted, *wanted.values())
         if key not in self._close:
-            unlike = {k: [getattr(k, n) != v for n, v in wanted.items()] for k in self._of_kind}
-            least = min(unlike.values())
+            kinds_by_difference: dict[tuple[bool, ...], list[RunKind]] = defaultdict(list)
+            for kind in self._of_kind:
+                differs = tuple(getattr(kind, name) != value for name, value in wanted.items())
+                kinds_by_difference[differs].append(kind)
             self._close[key] = []
-            for kind, differs in unlike.items():
-                if differs == least:
-                    self._close[key] += self._of_kind[kind]
+            for kind in kinds_by_difference[min(kinds_by_difference)]:
+                self._close[key] += self._of_kind[kind]
         return self._close[key]
 
     def _training(self, configuration: Configuration) -> ExpectedCost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bench.config.config import training_configuration
 from bench.config.settings import Configuration
@@ -13,7 +13,9 @@ from bench.records.schema import RunRecord
 from bench.roofline.devices import Span
 from bench.roofline.schedule import Chain
 from bench.search.forecast import Forecaster, forecaster_of
+from bench.search.forecast_table import print_assumptions, print_timeline
 from core.errors import UserError
+from core.screen import console
 from reproduce.planned import PlannedRun
 from reproduce.planning.cost import BY_FLOPS, ExpectedCost, Speeds
 
@@ -27,6 +29,17 @@ class SpeedsElsewhere(Speeds):
     def __init__(self, records: Iterable[RunRecord], device: str) -> None:
         super().__init__(records)
         self.forecaster = Forecaster(forecaster_of(device).device, make_data=False)
+
+    def print_basis(self, runs: Sequence[PlannedRun]) -> None:
+        """Of all runs on the other device: what they take with how many of them."""
+        device = self.forecaster.device
+        print_timeline(chains(runs, self), device)
+        print_assumptions(device, "float32")
+        console().print(
+            "predictors and measurements are as on this machine; core time, core-hours and "
+            f"GPU-hours above are hours on {device.label}",
+            soft_wrap=True,
+        )
 
     def _cost(self, configuration: Configuration, key: str, predictors: bool) -> ExpectedCost:
         if predictors or configuration.takes is not None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from core.escaping import markdown_code
 from reproduce.drawing.tables import markdown
-from reproduce.planning.console import RATES, in_hours
+from reproduce.planning.console import in_hours
+from reproduce.planning.cost import RATES
 from reproduce.planning.experiments import DecidingRuns
 
 COMMAND = "python -m reproduce evidence preset={preset} dry_run=true page={path}"
@@ -19,16 +20,11 @@ def page_of(experiments: Sequence[DecidingRuns], preset: str, path: str) -> str:
         path: the file's own, as the command names it.
     """
     command = markdown_code(COMMAND.format(preset=preset, path=path))
-    rows = (
-        [
-            experiment.figure,
-            experiment.claim,
-            experiment.verdict,
-            ", ".join(filter(None, (_command(experiment), experiment.closed))) or "no plan",
-            "" if experiment.cost is None else in_hours(experiment.cost, experiment.on_gpu),
-        ]
-        for experiment in experiments
-    )
+    rows = []
+    for experiment in experiments:
+        decides = ", ".join(filter(None, (_command(experiment), experiment.closed))) or "no plan"
+        cost = "" if experiment.cost is None else in_hours(experiment.cost, experiment.on_gpu)
+        rows.append([experiment.figure, experiment.claim, experiment.verdict, decides, cost])
     return (
         f"# What would decide each open claim\n\nAt preset `{preset}`, by the committed records. "
         f"Made by {command}.\n\nA command makes the runs that the claim's figure misses; whether "

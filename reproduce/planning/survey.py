@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from bench.records.identity import one_of_each
 from bench.records.store import Store
 from bench.runs.shelf import Shelf
 from core.errors import UserError
+from core.words import by_name
 from reproduce.claims.claims import Claim, ClaimResult, Closed
 from reproduce.claims.controls import is_twin, without_twins
 from reproduce.claims.grammar import Records
@@ -99,8 +100,13 @@ class Review:
     def verdicts(self) -> dict[str, str]:
         """Claim -> verdict; none is decided before all runs are there."""
         waiting = {result.claim.name for result in self.open}
-        by_claim = {result.claim.name: result.finding.verdict for result in self.results}
-        return {n: v if v in OPEN or n not in waiting else UNDECIDED for n, v in by_claim.items()}
+        by_claim: dict[str, str] = {}
+        for result in self.results:
+            by_claim[result.claim.name] = result.finding.verdict
+        for name in waiting:
+            if by_claim[name] not in OPEN:
+                by_claim[name] = UNDECIDED
+        return by_claim
 
     @property
     def open(self) -> list[ClaimResult]:
@@ -142,9 +148,10 @@ class Review:
         if finding.verdict != UNDECIDED or not finding.seeds:
             return bool(self.missing)
         tasks = {_of_task(record.config["tasks"]) for record in self.judged}
-        of_tasks = [
-            run for run in self.missing if _of_task(run.configuration.resolved()["tasks"]) in tasks
-        ]
+        of_tasks = []
+        for run in self.missing:
+            if _of_task(run.configuration.resolved()["tasks"]) in tasks:
+                of_tasks.append(run)
         runs = [run for run in of_tasks if run.role not in ("control", "baseline")]
         if runs and reads(result, self.reproduction, self.judged, runs):
             return True
@@ -174,10 +181,9 @@ class Survey:
         self.shelf = Shelf(preset, Store(store))
         gc.freeze()  # records are kept to the end: the collector need not walk them again
         self.speeds = Speeds(self.shelf.every)
-        if device_like is not None:  # it takes torch to import
-            from reproduce.planning.elsewhere import SpeedsElsewhere
-
-            self.speeds = SpeedsElsewhere(self.shelf.every, device_like)
+        if device_like is not None:
+            speeds_elsewhere = by_name("reproduce.planning.elsewhere:SpeedsElsewhere")
+            self.speeds = speeds_elsewhere(self.shelf.every, device_like)
         self._shelves = {preset: self.shelf}
         self._runs: dict[str, list[PlannedRun]] = {}
         self.reviews = {name: self._review(name) for name in reproductions}
@@ -204,9 +210,9 @@ class Survey:
         place of one."""
         local_ids = set(map(id, self.shelf.local))
         records = [*self.shelf.committed, *self.shelf.local]
-        return bool(local_ids) and any(
-            id(record) in local_ids for record in _chosen(reproduction, records)
-        )
+        if not local_ids:
+            return False
+        return not local_ids.isdisjoint(map(id, _chosen(reproduction, records)))
 
     def _with_local(
         self, reproduction: Experiment, runs: Sequence[PlannedRun], changed: bool
@@ -217,7 +223,7 @@ class Survey:
         Args:
             changed: other settings than those of the preset, which the committed runs have.
         """
-        names = {name for run in runs for name in run.identities}
+        names = _identities(runs)
         records = [*self.shelf.committed, *self.shelf.local]
         of_plan = [record for record in records if record.identity in names]
         if changed:
@@ -232,19 +238,20 @@ class Survey:
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
         """Figure and claim -> verdict."""
-        return {
-            (name, claim): verdict
-            for name, review in self.reviews.items()
-            for claim, verdict in review.verdicts.items()
-        }
+        verdicts = {}
+        for name, review in self.reviews.items():
+            for claim, verdict in review.verdicts.items():
+                verdicts[name, claim] = verdict
+        return verdicts
 
     @cached_property
     def candidates(self) -> list[Candidate]:
         """For each reproduction with open claims the runs that its plan misses; where none is
         missing, as many further seeds as would settle a claim, once."""
-        return [
-            candidate for review in self.reviews.values() for candidate in self._candidates(review)
-        ]
+        candidates: list[Candidate] = []
+        for review in self.reviews.values():
+            candidates += self._candidates(review)
+        return candidates
 
     def _candidates(self, review: Review) -> list[Candidate]:
         settings = self.settings[review.figure]
@@ -267,7 +274,7 @@ class Survey:
     def _was_extended(self, review: Review) -> bool:
         """Whether a reproduction has more seeds than its plan already. Who adds seeds until a claim
         falls finds some that fall by chance, so they are added once."""
-        names = {name for run in review.runs for name in run.identities}
+        names = _identities(review.runs)
         last = max(run.configuration.seed for run in review.runs)
         records = [*self.shelf.committed, *self.shelf.local]
         return any(record.identity in names and record.seed > last for record in records)
@@ -313,6 +320,11 @@ def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
         if best.claims:
             steps.append(best)
     return steps
+
+
+def _identities(runs: Iterable[PlannedRun]) -> set[str]:
+    """All names that the records of runs may have."""
+    return set().union(*(run.identities for run in runs))
 
 
 def _chosen(reproduction: Experiment, records: Records) -> Records:

@@ -11,15 +11,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from bench.search.exchange import open_exchange
 from core.errors import OK, RUN_FAILED, UserError
 from core.escaping import terminal
 from core.progress import duration
-from reproduce.obtaining import obtain
+from reproduce.making import obtain
 from reproduce.planning.console import print_decided, print_how_to_commit
 from reproduce.planning.survey import Candidate, Survey, in_order
 from reproduce.request import Request
+
+
+def take_in(storage: str, store: Path) -> None:
+    """Copy to the store what other machines have made, where drivers share a database."""
+    if exchange := open_exchange(storage, store):
+        exchange.take_in(store)
 
 
 @dataclass
@@ -121,7 +129,8 @@ def _conclude(first: Survey, last: Survey) -> None:
     for figure, _ in changed:
         names.update(*(run.identities for run in last.reviews[figure].runs))
     committed = {(r.identity, r.seed) for r in last.shelf.committed}
-    new = [
-        r for r in last.shelf.local if r.identity in names and (r.identity, r.seed) not in committed
-    ]
+    new = []
+    for record in last.shelf.local:
+        if record.identity in names and (record.identity, record.seed) not in committed:
+            new.append(record)
     print_how_to_commit(new, last.store)

@@ -32,7 +32,9 @@ def moved(panel: Panel, trace: Trace) -> list[float]:
         return [x + ASIDE["category"] * trace.aside for x in trace.x]
     if panel.x.scale in ("log", "log2"):
         return [x * ASIDE["log"] ** trace.aside for x in trace.x]
-    all_x = [x for other in panel.traces for x in other.x]
+    all_x: list[float] = []
+    for other in panel.traces:
+        all_x += other.x
     step = ASIDE["linear"] * (max(all_x) - min(all_x)) if all_x else 0.0
     return [x + step * trace.aside for x in trace.x]
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.lines import Line2D
 
 from reproduce.plotting.looks import edges, look_of, moved, points
 from reproduce.plotting.panels import Axis, Panel, Remark, Trace
@@ -21,10 +25,6 @@ from reproduce.plotting.style import (
     SMALL,
     WHISKER,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-.", "none": ""}
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^", "cross": "x", "down": "v"}
@@ -53,8 +53,6 @@ def keywords(trace: Trace) -> dict[str, Any]:
 
 def legend_entries(panel: Panel) -> list[Line2D]:
     """A handle for each text of the legend, grey where it stands for traces of several colours."""
-    from matplotlib.lines import Line2D
-
     groups: dict[str, list[Trace]] = {}
     for trace in sorted(panel.traces, key=lambda trace: ORDER.index(trace.role)):
         if trace.entry and trace.mark not in ("heat", "contour") and trace.shade is None:
@@ -170,20 +168,21 @@ class Canvas:
             self._plot([(at, y) for at, y in pairs if y is not None], look)
 
     def _intervals(self, trace: Trace, x: Sequence[float], colour: Any) -> None:
-        with_interval = [
-            (at, *pair) for at, pair in zip(x, trace.interval, strict=False) if pair is not None
-        ]
+        with_interval = []
+        for at, pair in zip(x, trace.interval, strict=False):
+            if pair is not None:
+                with_interval.append((at, *pair))
         if not with_interval:
             return
-        at, low, high = zip(*with_interval, strict=True)
+        places, low, high = zip(*with_interval, strict=True)
         if trace.mark == "line":
             fill = self.axes.fill_betweenx if self.turned else self.axes.fill_between
-            fill(at, low, high, color=colour, alpha=BAND, linewidth=0)
+            fill(places, low, high, color=colour, alpha=BAND, linewidth=0)
             return
         whiskers = self.axes.hlines if self.turned else self.axes.vlines
         shade = PALETTE["black"] if trace.mark == "bars" else colour
         over = 3 if trace.mark == "bars" else 1.9  # but below markers, which may be hollow
-        whiskers(at, low, high, color=shade, linewidth=WHISKER, zorder=over)
+        whiskers(places, low, high, color=shade, linewidth=WHISKER, zorder=over)
 
     def _bars(self, trace: Trace, x: Sequence[float], colour: Any) -> None:
         bars: Any = self.axes.barh if self.turned else self.axes.bar
@@ -196,9 +195,6 @@ class Canvas:
     def _coloured(self, ends: Sequence[float]) -> Any:
         """What gives a value its colour: between the limits of z, or these ends where it has none.
         A named z axis has one colour bar."""
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import LogNorm, Normalize
-
         axis = self.panel.z or Axis()
         low, high = (
             e if limit is None else limit for limit, e in zip(axis.limits, ends, strict=True)

@@ -262,7 +262,10 @@ class Picture:
     @property
     def panels(self) -> list[Panel]:
         """All panels, row by row."""
-        return [panel for row in self.rows for panel in row.panels]
+        panels: list[Panel] = []
+        for row in self.rows:
+            panels += row.panels
+        return panels
 
     def to_json(self) -> bytes:
         """All of it, but for what is as by default; each list of numbers is one line."""

@@ -10,17 +10,18 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from core.escaping import drawing
 from reproduce.plotting.marks import Canvas, legend_entries
 from reproduce.plotting.panels import Panel, PanelRow, Picture, Remark
 from reproduce.plotting.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexadecimal
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 LINE = 0.17  # inches, of a line of text in the frame
 LETTER = 0.052  # inches, of a letter of a tick
@@ -33,8 +34,6 @@ def images(picture: Picture, salt: str) -> dict[str, bytes]:
 
 def saved(figure: Figure, salt: str) -> dict[str, bytes]:
     """The bytes of a drawn figure, by the ending of their file."""
-    from matplotlib import rc_context
-
     files = {}
     with rc_context({"svg.hashsalt": salt}):
         for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
@@ -56,8 +55,6 @@ def _in_order() -> Callable[[re.Match[bytes]], bytes]:
 
 def render(picture: Picture) -> Figure:
     """The picture drawn, without global state; its texts are drawn as they are."""
-    from matplotlib.figure import Figure
-
     picture = _as_drawn(picture)
 
     head = 0.38 + LINE * (bool(picture.subtitle) + bool(picture.note))
@@ -82,9 +79,6 @@ def render(picture: Picture) -> Figure:
 def _settle(figure: Figure) -> None:
     """Lay the axes out once, at places without the noise that the solver leaves in the last digits:
     it depends on where objects lie in memory, and would be in the bytes of an SVG."""
-    from matplotlib import rc_context
-    from matplotlib.transforms import Bbox
-
     figure.draw_without_rendering()
     # None, not "none": for one that does nothing each file would be drawn twice.
     with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
@@ -108,7 +102,9 @@ def _shared_entries(picture: Picture) -> list[Line2D]:
     """The entries of the legend below all panels, each text once."""
     if not picture.legend:
         return []
-    entries = [entry for panel in picture.panels for entry in legend_entries(panel)]
+    entries: list[Line2D] = []
+    for panel in picture.panels:
+        entries += legend_entries(panel)
     return list({entry.get_label(): entry for entry in reversed(entries)}.values())[::-1]
 
 
@@ -137,10 +133,10 @@ def _rows(figure: Figure, picture: Picture) -> None:
         grid = figure.subplots(len(rows), len(rows[0].panels), squeeze=False, **sizes)
     else:
         parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
-        grid = [
-            part.subplots(1, len(row.panels), squeeze=False, width_ratios=row.widths or None)[0]
-            for part, row in zip(parts, rows, strict=True)
-        ]
+        grid = []
+        for part, row in zip(parts, rows, strict=True):
+            widths = row.widths or None
+            grid.append(part.subplots(1, len(row.panels), squeeze=False, width_ratios=widths)[0])
     for row, axes in zip(rows, grid, strict=True):
         _row(picture, row, axes)
 

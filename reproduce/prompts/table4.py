@@ -8,7 +8,7 @@ from typing import Any
 from core.errors import UserError
 from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import difference, within
-from reproduce.claims.guards import where_passed
+from reproduce.claims.rules.guards import where_passed
 from reproduce.prompts import tables
 from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible
 from reproduce.stories.language import PAPER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import above, difference, each
-from reproduce.claims.guards import where_passed
+from reproduce.claims.rules.guards import where_passed
 from reproduce.prompts import tables
 from reproduce.prompts.tables import BY_US, GPT2, MODELS, MOSAIC, sensible
 from reproduce.stories.language import LABELS, PAPER

@@ -18,12 +18,11 @@ from reproduce.claims.grammar import (
     Records,
     Rule,
     Runs,
-    any_of,
     each,
     setting,
     where,
 )
-from reproduce.experiment import Sweep
+from reproduce.experiment import Sweep, any_of
 from reproduce.plotting import models
 
 PAPER = "Zhang et al. 2025, Memory Mosaics (ICLR 2025, arXiv 2405.06394)"

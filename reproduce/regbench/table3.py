@@ -18,7 +18,6 @@ from reproduce.claims.grammar import (
     Rule,
     Runs,
     above,
-    any_of,
     each,
     once,
     setting,
@@ -27,7 +26,7 @@ from reproduce.claims.grammar import (
 from reproduce.drawing.plots import RowOf
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, summary
-from reproduce.experiment import Experiment, Sweep
+from reproduce.experiment import Experiment, Sweep, any_of
 from reproduce.plotting.models import model_card
 from reproduce.plotting.panels import Axis, Panel, Trace
 from reproduce.published.numbers import published_numbers

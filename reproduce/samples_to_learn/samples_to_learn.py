@@ -9,7 +9,7 @@ from bench.records.schema import RunRecord
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Records, Runs
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import Plot, Traces, metric_curves
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Experiment, OverSeeds
@@ -64,9 +64,7 @@ def _samples_to_half(layer: str) -> Traces:
     label, colour = LAYERS[layer]
 
     def traces(records: Records) -> list[Trace]:
-        draws = GROWTHS[layer].draws(records)
-        columns = {n: [draw[n] for draw in draws] for n in (draws[0] if draws else [])}
-        return [over_draws(label, columns, colour=colour)]
+        return [over_draws(label, GROWTHS[layer].by_size(records), colour=colour)]
 
     return traces
 

@@ -25,9 +25,9 @@ from bench.records.equivalence import (
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord
 from bench.runs.obtain import obtain, serve_or_make
-from bench.runs.proving import RunPair, ShortRun, short_sweeps
+from bench.runs.proofs.proving import RunPair, ShortRun, short_sweeps
+from bench.runs.proofs.wanted import BASELINES, Wanted
 from bench.runs.serving import identify
-from bench.runs.wanted import BASELINES, Wanted
 from bench.search.driver import records_of
 from bench.search.plan import make_plan
 from core.errors import UserError

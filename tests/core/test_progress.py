@@ -35,6 +35,23 @@ def test_parts_that_follow_each_other_are_not_silent_and_share_an_estimate(
     ]
 
 
+def test_no_line_tells_of_0_seconds(clock: list[float]) -> None:
+    stream = io.StringIO()
+    with progress.progress(stream) as report:
+        report("reading", 1, 1)
+        report("counting", 0, 1)
+        clock[0] += 0.4
+        report("counting", 1, 1)
+        report("ranking", 0, 99)
+        clock[0] += 11
+        report("ranking", 98, 99)
+    assert stream.getvalue().splitlines() == [
+        "reading: 1/1, done",
+        "counting: 1/1, done",
+        "ranking: 98/99, about 1 s left",
+    ]
+
+
 def test_another_total_is_another_estimate(clock: list[float]) -> None:
     stream = io.StringIO()
     with progress.progress(stream) as report:

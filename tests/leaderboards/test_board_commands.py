@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from bench.records.schema import make_run_id, read_record, write_record
 from bench.records.store import COMMITTED
 from core import progress
 from core.errors import VERIFICATION_FAILED, UserError
-from leaderboards import add, build, serve
+from leaderboards import add, build, export, pack, serve, submit, verify
 from leaderboards.checks import admission
 from leaderboards.checks.admission import read_checked
 from leaderboards.contents import OpenBoard, read_board
-from leaderboards.hosts import Guard
+from leaderboards.screens import server
+from leaderboards.screens.hosts import Guard
 from leaderboards.tables.verdicts import read_verdicts
 from leaderboards.views.claims import detail
 from leaderboards.views.claims import lines as claim_table
@@ -258,5 +260,26 @@ def test_the_address_is_told_when_the_server_listens(
                 told += capsys.readouterr().out
         return 0
 
-    monkeypatch.setattr(serve, "_run", start_slowly)
+    monkeypatch.setattr(server, "_run", start_slowly)
     assert serve.main(["port=0", "address=127.0.0.1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("main", "word", "way_on"),
+    [
+        (build.main, "store=mine", "records=STORE/records"),
+        (serve.main, "store=mine", "board=STORE/board.parquet"),
+        (export.main, "store=mine", "board=STORE/board.parquet"),
+        (pack.main, "store=mine", "records=FOLDER"),
+        (add.main, "records=mine", "name each record by its file"),
+        (verify.main, "records=mine", "name the folder"),
+        (submit.main, "records=mine", "store=FOLDER"),
+        (add.main, "too=mine", "did you mean 'to='"),
+    ],
+)
+def test_a_setting_of_another_command_is_told_in_words_of_this_one(
+    main: Callable[[list[str]], int], word: str, way_on: str
+) -> None:
+    key = word.partition("=")[0]
+    with pytest.raises(UserError, match=f"there is no setting '{key}=': .*{way_on}"):
+        main([word])

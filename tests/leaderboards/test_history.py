@@ -78,13 +78,13 @@ def test_code_that_makes_no_record_stale_is_told_from_code_that_does(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository.edit(GPT2, "from __future__", "# a comment\nfrom __future__", "a comment")
-    assert shown(capsys, repository, 0)[-1] == "1 of 1 commits changed code alone"
+    assert shown(capsys, repository, 0)[-1] == "1 of 1 commit changed code alone"
     repository.edit(GPT2, "from __future__", "SIZE = 3\nfrom __future__", "a constant")
     said = shown(capsys, repository, VERIFICATION_FAILED)
     assert said[0].startswith("differs: ")
     assert said[1:] == [
-        "  1 records of an earlier form: regbench, gpt2",
-        "0 of 1 commits changed code alone",
+        "  1 record of an earlier form: regbench, gpt2",
+        "0 of 1 commit changed code alone",
     ]
     assert shown(capsys, repository, VERIFICATION_FAILED) == said  # as it was kept
 

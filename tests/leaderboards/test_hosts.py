@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.hosts import Hosts
+from leaderboards.screens.hosts import Hosts
 from leaderboards.tables.builder import build_board
 from tests.conftest import ROOT
 from tests.leaderboards.boards import write_board

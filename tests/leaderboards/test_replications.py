@@ -139,7 +139,7 @@ def test_a_build_says_where_ones_own_rows_stand(
     assert place.startswith("  RegBench, smoke")
     assert place.endswith(": LSTM (no rank: repeats a committed row)")
     assert address.startswith("    http://localhost:8501/task?task=regbench&preset=smoke")
-    assert repeated.startswith("  1 without training gave the numbers of committed predictors")
+    assert repeated.startswith("  1 predictor without training gave the numbers of")
     assert smoke.startswith("preset smoke is too short for a rank")
     assert serve == "open it with `python -m leaderboards.serve`"
 

@@ -15,6 +15,7 @@ from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.training.building import build_model, build_task
 from bench.training.optimisation import plain_steps
+from bench.training.training import training_loss_of
 from core.statistics import SHARE, Items, mean_interval
 from tasks.interface import Task
 from tests.public_packages.contender import HEADS, LAYERS, WIDTH
@@ -71,14 +72,14 @@ def train(model: nn.Module, settings: Configuration, seed: int) -> float:
     task, steps = build_task(settings), settings.training.steps
     assert steps is not None
     losses: list[float] = []
+    loss_of_batch = training_loss_of(task, model.train(), seed, settings.training.batch_size)
 
     def loss(model: nn.Module, batch: Any) -> torch.Tensor:
-        value = task.training_loss(model, batch)
+        value: torch.Tensor = loss_of_batch(model, batch)
         losses.append(float(value.detach()))
         return value
 
     torch.manual_seed(seed)
-    model.train()
     for _ in itertools.islice(
         plain_steps(model, task, settings.training, steps, seed, loss), steps
     ):
@@ -119,7 +120,8 @@ def ratio_of_steps(package: Builder, rival: Builder, settings: Configuration) ->
     loops = []
     for build in (package, rival):
         model = build(0).train()
-        loop = plain_steps(model, task, training, training.steps, 0, task.training_loss)
+        loss = training_loss_of(task, model, 0, training.batch_size)
+        loop = plain_steps(model, task, training, training.steps, 0, loss)
         next(loop)  # what is made once is not timed
         loops.append(loop)
     seconds: list[list[float]] = [[], []]

@@ -23,7 +23,7 @@ from reproduce.capacity.capacity_growth import (
     SUMMED,
     TWO,
 )
-from reproduce.claims.growth import Growth
+from reproduce.claims.rules.growth import Growth
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered

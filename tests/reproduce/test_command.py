@@ -14,7 +14,7 @@ from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 from reproduce.drawing.frame import View
-from reproduce.obtaining import sweep_names
+from reproduce.foretelling import sweep_names
 from reproduce.plotting.panels import Picture
 from reproduce.stories import table2
 from tests.reproduce.records import moons, ngram, regbench
@@ -365,7 +365,7 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     assert preset.startswith("smoke tasks.contexts_every=30 ")
     assert _left(words, capsys).startswith("every run that this figure needs has a record of the ")
     next(path for path in records if path.name.endswith("-s1.json")).unlink()
-    assert _left(words, capsys).startswith("1 of the 5 runs that are needed have no record of the ")
+    assert _left(words, capsys).startswith("1 of the 5 runs that are needed has no record of the ")
     how = "training. What these alone take: python -m reproduce evidence preset=smoke dry_run=true"
     assert _left([*words, "seeds=3"], capsys).endswith(f": 2 × run, 1 × control without {how}")
     nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]  # its defaults neither

@@ -59,13 +59,13 @@ def test_what_differs_is_named_and_another_form_is_no_difference(
     monkeypatch.setattr(same, "judged_in", lambda folder: next(states))
     monkeypatch.setattr(same, "RESTATED", tmp_path / "restated.yaml")
     assert main(["same", "commit=HEAD", "update=true"]) == OK
-    assert "1 tests have another form" in capsys.readouterr().out
+    assert "1 test has another form" in capsys.readouterr().out
     (kept,) = yaml.safe_load((tmp_path / "restated.yaml").read_text())
     assert kept == {
         "compared with": git("rev-parse", "HEAD").strip(),
         "same": {"older": claim["test"]},
     }
-    with pytest.raises(UserError, match="1 claims or figures say something else") as refused:
+    with pytest.raises(UserError, match="1 claim or figure says something else") as refused:
         main(["same", "commit=HEAD", "update=true"])
     assert refused.value.exit_code == VERIFICATION_FAILED
     assert len(yaml.safe_load((tmp_path / "restated.yaml").read_text())) == 1

@@ -63,7 +63,7 @@ def test_verdict_files_are_compared_with_the_records_and_written_again(
     capsys.readouterr()
     assert main(["verdicts", "update=true"], FIGURES) == OK
     told = capsys.readouterr().out.splitlines()[0]
-    assert told == "figure5-smoke.json: 1 records more, 0 fewer, the same verdicts"
+    assert told == "figure5-smoke.json: 1 record more, 0 fewer, the same verdicts"
     with pytest.raises(UserError, match=r"'update=false' cannot be given here\nusage"):
         main(["verdicts", "update=false"], FIGURES)
 

@@ -44,9 +44,7 @@ class Moves:
         origin = self.old.origin(newer)
         if len(origin) != 1 or isinstance(origin[0], str) or origin[0] not in self.same:
             return None
-        (twin,) = (
-            self.twins[statement] for statement in origin if isinstance(statement, Statement)
-        )
+        twin = self.twins[origin[0]]
         name = newer.rpartition(".")[2]
         todays_name = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
         effects = self.old.effects(target)
@@ -59,20 +57,19 @@ class Moves:
     def moved_behind(self, target: str) -> dict[str, str]:
         """The definitions behind a class that lie in another module now, or have another name: old
         name -> new name."""
-        names = {
-            self.old.renames.before(statement.shown): self.twins[statement].shown
-            for statement in self._behind(target)
-        }
-        return {old: new for old, new in sorted(names.items()) if old != new}
+        moved = {}
+        for statement in self._behind(target):
+            old, new = self.old.renames.before(statement.shown), self.twins[statement].shown
+            if old != new:
+                moved[old] = new
+        return dict(sorted(moved.items()))
 
     def why_not(self, target: str) -> str:
         """Why a class has no name in the newer tree."""
         for statement in self._behind(target):
             if statement not in self.twins:
                 return f"{statement.shown} of the older code is not here, or differs"
-            if statement not in self.same and all(
-                reached in self.same for reached in self._reached(statement)
-            ):
+            if statement not in self.same and self.same.issuperset(self._reached(statement)):
                 return f"{statement.shown}: {self._difference(statement)}"
         if reader := self._name_is_read(target):
             return f"{reader} reads the names of functions or classes, of which one is another here"
@@ -86,22 +83,22 @@ class Moves:
     def _behind(self, target: str) -> list[Statement]:
         """The older tree's statements that a class leads to, itself first."""
         origin = self.old.origin(self.old.renames.target(target))
-        reached = dict.fromkeys(
-            statement for statement in origin if isinstance(statement, Statement)
-        )
-        waiting = [*reached]
+        waiting = [statement for statement in origin if isinstance(statement, Statement)]
+        reached = dict.fromkeys(waiting)
         while waiting:
-            more = [
-                statement for statement in self._reached(waiting.pop()) if statement not in reached
-            ]
-            reached |= dict.fromkeys(more)
-            waiting += more
+            for statement in self._reached(waiting.pop()):
+                if statement not in reached:
+                    reached[statement] = None
+                    waiting.append(statement)
         return [*reached]
 
     def _reached(self, statement: Statement) -> list[Statement]:
         """Other statements of the older tree that one leads to at once."""
-        things = [x for name in statement.names for x in self.old.leads_to(statement.module, name)]
-        things += [x for dotted in statement.imports for x in self.old.origin(dotted)]
+        things: list[Thing] = []
+        for name in statement.names:
+            things += self.old.leads_to(statement.module, name)
+        for dotted in statement.imports:
+            things += self.old.origin(dotted)
         return [x for x in things if isinstance(x, Statement) and x is not statement]
 
     def _difference(self, statement: Statement) -> str:

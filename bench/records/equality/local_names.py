@@ -162,11 +162,10 @@ def _names(node: ast.AST) -> set[str]:
 def _left_alone(statement: ast.stmt) -> bool:
     """Whether a definition may see its own variables by their names, or has a scope for types."""
     nodes = list(ast.walk(statement))
-    with_arguments = {
-        id(node.func)
-        for node in nodes
-        if isinstance(node, ast.Call) and (node.args or node.keywords)
-    }
+    with_arguments = set()
+    for node in nodes:
+        if isinstance(node, ast.Call) and (node.args or node.keywords):
+            with_arguments.add(id(node.func))
     for node in nodes:
         if getattr(node, "type_params", None) or type(node).__name__ == "TypeAlias":
             return True

@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.records.equality.scopes import ScopeReader, Variable
 from core.errors import UserError, nearest
 
-_WORD = re.compile(r"(?P<file>[^=:]+\.py)(:(?P<name>\w+))?=(?P<new>[^=:]+)")
+_RENAME = re.compile(r"(?P<file>[^=:]+\.py)(:(?P<name>\w+))?=(?P<new>[^=:]+)")
 HOW = "write models/net.py:Name=New for a definition, models/net.py=models/web.py for a file"
 
 
@@ -39,29 +39,29 @@ class Renames:
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, words: Iterable[str]) -> Renames:
+    def read(cls, texts: Iterable[str]) -> Renames:
         """From ``FILE:NAME=NEW`` and ``FILE=NEW_FILE``.
 
         Raises:
-            UserError: a word is neither, or two rename the same.
+            UserError: a text is neither, or two rename the same.
         """
         modules: dict[str, str] = {}
         names: dict[tuple[str, str], str] = {}
-        for word in words:
-            match = _WORD.fullmatch(word)
+        for text in texts:
+            match = _RENAME.fullmatch(text)
             if match is None:
-                raise UserError(f"renamed={word} is no new name: {HOW}")
+                raise UserError(f"renamed={text} is no new name: {HOW}")
             module, name, new = _dotted(match["file"]), match["name"], match["new"]
             if name is None:
                 if not new.endswith(".py") or new.endswith("__init__.py"):
-                    raise UserError(f"renamed={word}: {new} is no file of Python: {HOW}")
+                    raise UserError(f"renamed={text}: {new} is no file of Python: {HOW}")
                 twice = modules.setdefault(module, _dotted(new)) != _dotted(new)
             else:
                 if not new.isidentifier() or keyword.iskeyword(new) or new.startswith("__"):
-                    raise UserError(f"renamed={word}: {new} is no name for a definition")
+                    raise UserError(f"renamed={text}: {new} is no name for a definition")
                 twice = names.setdefault((module, name), new) != new
             if twice:
-                raise UserError(f"renamed={word}: another word gives it another name")
+                raise UserError(f"renamed={text}: another word gives it another name")
         return cls(modules, names)
 
     def module(self, name: str) -> str:

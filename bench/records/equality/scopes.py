@@ -77,20 +77,20 @@ class ScopeReader(ast.NodeVisitor):
                 # A class body looks in a namespace that may hold anything before it looks outside.
                 seen = use.seen or use.scope.kind == "class" or use.name in self.declared
                 variable.kept |= seen
-        return {
-            (id(use.node), use.attribute): variable
-            for use, variable in meant
-            if variable is not None and not variable.kept
-        }
+        variable_by_place = {}
+        for use, variable in meant:
+            if variable is not None and not variable.kept:
+                variable_by_place[id(use.node), use.attribute] = variable
+        return variable_by_place
 
     def global_places(self) -> dict[int, str]:
         """Id of a node -> the name in it, where that is of the module or a built-in one, and only
         the code sees it."""
-        return {
-            id(use.node): use.name
-            for use in self.uses
-            if not use.seen and use.name not in self.declared and self.is_global(use)
-        }
+        name_by_node = {}
+        for use in self.uses:
+            if not use.seen and use.name not in self.declared and self.is_global(use):
+                name_by_node[id(use.node)] = use.name
+        return name_by_node
 
     def is_global(self, use: Use) -> bool:
         """Whether a name is looked up at the top of the module."""

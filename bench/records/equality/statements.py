@@ -92,7 +92,9 @@ class Source:
 
     def __init__(self, root: Path, renames: Renames = NO_RENAMES) -> None:
         self.root = root
-        paths = [path for package in OWN for path in sorted((root / package).rglob("*.py"))]
+        paths: list[Path] = []
+        for package in OWN:
+            paths += sorted((root / package).rglob("*.py"))
         trees = {_name(path, root): (_tree(path), path) for path in paths}
         self.renames = renames.through(
             {name: (tree, _package(name, path)) for name, (tree, path) in trees.items()}

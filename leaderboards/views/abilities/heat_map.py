@@ -26,10 +26,9 @@ ROW_HEIGHT = 0.2  # inches
 
 def picture(board: Board) -> Picture:
     """The heat map of the questions of ``leaderboards/questions.yaml``."""
-    columns = [
-        {answer.row.model: answer for answer in answers(board, question)}
-        for question in questions()
-    ]
+    columns = []
+    for question in questions():
+        columns.append({answer.row.model: answer for answer in answers(board, question)})
     lines = _lines(columns)
     places: list[list[float | None]] = []
     remarks = []
@@ -96,9 +95,11 @@ def _hash(heat_map: Picture) -> str:
 
 def _lines(columns: Sequence[Mapping[str, ModelAnswer]]) -> list[tuple[str, str]]:
     """(name, model) of each row of the picture, by family; a family's own line has no model."""
-    measured = dict.fromkeys(model for column in columns for model in column)
+    measured: dict[str, None] = {}
+    for column in columns:
+        measured |= dict.fromkeys(column)
     models_by_family = families()
-    named = {model for models in models_by_family.values() for model in models}
+    named = set().union(*models_by_family.values())
     last = list(models_by_family)[-1]
     models_by_family[last] = [*models_by_family[last], *(m for m in measured if m not in named)]
     lines = []

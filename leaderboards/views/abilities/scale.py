@@ -87,17 +87,12 @@ def tests() -> tuple[Test, ...]:
 def tests_of(task: str, content: Mapping[str, Any]) -> list[Test]:
     """The tests that a task's card names."""
     headline = content.get("headline", {}).get("name", "")
-    return [
-        Test(
-            ability,
-            task,
-            str(stated.get("metric", headline)),
-            stated.get("floor"),
-            stated.get("oracle"),
-            stated.get("only_with", {}),
-        )
-        for ability, stated in content.get("abilities", {}).items()
-    ]
+    tests = []
+    for ability, stated in content.get("abilities", {}).items():
+        metric, only_with = str(stated.get("metric", headline)), stated.get("only_with", {})
+        floor, oracle = stated.get("floor"), stated.get("oracle")
+        tests.append(Test(ability, task, metric, floor, oracle, only_with))
+    return tests
 
 
 def tables_of(board: OpenBoard, test: Test) -> list[RankedTable[Row]]:

@@ -32,6 +32,7 @@ from bench.records.schema import (
     write_record,
 )
 from bench.records.segments import SUFFIX, all_lines, records_of, write_segments
+from bench.runs.saved import find_record
 from core.errors import UserError
 from core.files import ROOT
 from leaderboards import add, pack
@@ -67,7 +68,7 @@ def test_what_is_packed_is_read_listed_and_taken_out_as_it_was(
     before = {path: (path.read_bytes(), read_file(path)) for path in paths}
     in_order = [path for _, path, _ in files_in([RecordFolder(tmp_path / "records", COMMITTED)])]
     assert pack.main([f"records={tmp_path / 'records'}"]) == 0
-    assert "5 records moved into 1 new segments" in capsys.readouterr().out
+    assert "5 records moved into 1 new segment below" in capsys.readouterr().out
     (segment,) = folder.iterdir()
     assert segment.name.endswith(SUFFIX)
     assert records_in(folder) == paths == records_below(tmp_path)
@@ -82,6 +83,11 @@ def test_what_is_packed_is_read_listed_and_taken_out_as_it_was(
         assert hashlib.sha256(again.content).hexdigest() == file.content_sha256
         assert as_file(path) == content
     assert list(read_records([tmp_path])) == [file.record for _, file in before.values()]
+    # A segment is no record, and says how one of them is named.
+    with pytest.raises(UserError, match=f"is a segment of 5 records: .* such as {paths[0]}"):
+        read_record(segment)
+    with pytest.raises(UserError, match="is a segment of 5 records"):
+        find_record(str(segment), tmp_path)
     run_ids = [path.stem for path in paths[:2]]
     words = [f"records={tmp_path / 'records'}", f"to={tmp_path / 'out'}"]
     assert pack.main([*run_ids, *words]) == 0
@@ -108,7 +114,9 @@ def test_blocks_and_segments_are_as_many_as_are_needed(
         write_segments(tmp_path, {"run-0": os.urandom(9000).hex().encode()})
 
 
-def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(folder: Path) -> None:
+def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     packing.pack(folder)
     first = records_in(folder)[0]
     older = read_record(first)
@@ -123,8 +131,12 @@ def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(folder: Path)
     # The same record as a file again: nothing is packed twice.
     write_record(newer, folder)
     before = set(folder.iterdir()) - {first}
+    capsys.readouterr()
     packing.pack(folder)
+    assert capsys.readouterr().out.startswith(f"1 file below {folder} deleted")
     assert set(folder.iterdir()) == before
+    packing.pack(folder)
+    assert capsys.readouterr().out.startswith("nothing to move")
     # What was withdrawn stays a file when it comes back, so that it counts.
     write_record(older, folder)
     packing.pack(folder)
@@ -133,13 +145,16 @@ def test_a_file_counts_before_a_segment_and_replaces_what_is_in_it(folder: Path)
 
 
 def test_what_is_withdrawn_counts_no_more_until_its_line_is_gone(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packing.pack(folder)
     paths = records_in(folder)
+    capsys.readouterr()
     words = [f"records={tmp_path / 'records'}"]
     assert pack.main([f"withdraw={paths[0].stem}", f"withdraw={paths[3].stem}", *words]) == 0
     assert records_in(folder) == [paths[1], paths[2], paths[4]]
+    withdrawn = f"withdrawn: {paths[0].stem} (a line of {folder / WITHDRAWN};"
+    assert capsys.readouterr().out.startswith(withdrawn)
     with pytest.raises(UserError, match="there is no record"):
         read_record(paths[0])
     with pytest.raises(UserError, match="there is no record 'regbench-gpt2'"):

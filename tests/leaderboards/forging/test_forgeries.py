@@ -259,6 +259,16 @@ def test_add_says_what_a_record_tells_of_a_machine(
         assert ("tells of the machine" in said) == bool(told)
 
 
+def test_where_a_traceback_lies_in_a_store_tells_of_no_machine() -> None:
+    record = read_record(first(TRAINED))
+    told_system = record.provenance.model_copy(update={"platform": "Linux x86_64"})
+    record = record.model_copy(update={"provenance": told_system})
+    details = f"(details in work/{record.run_id}/traceback.txt of the store)"
+    for cause, is_private in ((f"RuntimeError: … {details}", False), ("no file /home/me/x", True)):
+        failed = record.model_copy(update={"outcome": "failed", "cause": cause})
+        assert admission.tells(failed) == [cause] * is_private
+
+
 @pytest.mark.usefixtures("few")
 def test_code_that_is_not_here_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     earlier = Forgery(TRAINED, put("provenance.model_code", A), "", True)

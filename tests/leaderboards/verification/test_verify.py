@@ -40,6 +40,7 @@ from leaderboards.verification import rerun as again
 from leaderboards.verification.messages import holds, lines_about
 from leaderboards.verification.spread import spread_of
 from leaderboards.verification.submission import read_submission
+from leaderboards.verification.targets import asked
 from tests.committed import committed_paths, seeds_beside
 from tests.leaderboards.conftest import record as made_up
 from tests.leaderboards.forging.changes import Content, identify
@@ -180,10 +181,13 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     statement, (record,) = read_submission(Path("ada"))
     assert statement.who == "Ada"
     assert statement.sources[record.config["models"]["_target_"]].sha256
+    # Beside the folder that was sent, and not in the checkout that verifies.
+    assert [sent.to for sent in asked("ada", Path("runs"))] == [Path.cwd() / "verifications"]
     capsys.readouterr()
     assert command.main(["ada", "to=found", "store=here", "by=Grace", "report=moves.md"]) == 0
     said = capsys.readouterr().out
     assert f"{record.run_id}: re-run" in said
+    assert said.endswith("what was found lies in found\n")
     assert "re-scored: within: accuracy" in said
     assert "re-run: within: accuracy" in said
     found = read_verification(path_of(record, Path("found")))

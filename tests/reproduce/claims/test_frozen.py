@@ -163,7 +163,7 @@ def test_a_number_that_decides_all_verdicts_cannot_change_unseen(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(module, name, value, raising=False)
-    with pytest.raises(UserError, match="1 claims or numbers of judging are not as") as refused:
+    with pytest.raises(UserError, match="1 claim or number of judging is not as") as refused:
         frozen.main(False, all_claims(), pytest.fail)
     assert refused.value.exit_code == VERIFICATION_FAILED
     assert capsys.readouterr().out.splitlines() == [said]

@@ -16,7 +16,14 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
+from streamlit import net_util
+
 from core.errors import UserError
+
+try:
+    from streamlit.web.server.starlette import starlette_server
+except ImportError:  # another version of Streamlit
+    starlette_server = None  # type: ignore[assignment]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -133,15 +140,10 @@ class Guard:
         Raises:
             UserError: this Streamlit is made in another way.
         """
-        from streamlit import net_util
-
         net_util.get_external_ip = _not_asked
-        try:
-            from streamlit.web.server.starlette import starlette_server
-
-            make = starlette_server.create_starlette_app
-        except (ImportError, AttributeError):
-            raise self.other_version() from None
+        make = getattr(starlette_server, "create_starlette_app", None)
+        if make is None:
+            raise self.other_version()
 
         def make_guarded(*arguments: Any, **named: Any) -> Any:
             self.stands = True

@@ -43,6 +43,14 @@ class Growth:
                         draw_by_trial.setdefault((run.seed, trial), {})[size] = number
         return [draw for _, draw in sorted(draw_by_trial.items()) if {*draw} == sizes]
 
+    def by_size(self, records: Records) -> dict[float, list[float]]:
+        """N of every draw, the smallest size first, as a figure shows them."""
+        numbers: dict[float, list[float]] = {}
+        for draw in self.draws(records):
+            for size in sorted(draw):
+                numbers.setdefault(size, []).append(draw[size])
+        return numbers
+
     def slope(self, draw: Draw) -> float:
         """Of log N on log size, or of log₂ N on size."""
         sizes = [size if self.exponential else math.log2(size) for size in draw]

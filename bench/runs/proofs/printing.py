@@ -3,59 +3,52 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from bench.config.files import group_file
-from bench.records.equality.renames import Renames
 from bench.records.store import Store
-from bench.runs.moving import prove_moves
-from bench.runs.proving import Outcome, prove
-from bench.runs.wanted import of_records, of_task
+from bench.runs.proofs.moving import prove_moves
+from bench.runs.proofs.proving import Outcome, prove
+from bench.runs.proofs.wanted import of_records, of_task
+from bench.runs.requests import ProofRequest
+from core.amounts import amount
+from core.errors import OK, VERIFICATION_FAILED
 from core.places import absolute, is_path
 from core.progress import progress
 
 
-def prove_by_runs(
-    task: str | None,
-    models: Sequence[str] | None,
-    preset: str | None,
-    commit: str | None,
-    extra: Mapping[str, Any],
-) -> bool:
-    """Compare short runs of older code with those of this checkout, print what came of it and write
-    what is proven; whether nothing was refused.
+def prove_all(request: ProofRequest) -> int:
+    """Prove what is asked for; exit code 0 when all of it is proven, 4 when it is not."""
+    all_proven = _by_definitions(request) if request.by_definitions else _by_runs(request)
+    return OK if all_proven else VERIFICATION_FAILED
 
-    Args:
-        task: None is every task, where ``commit`` is None.
-        commit: the older code; None is, for each committed record of an earlier form, its own.
-        extra: settings for every run of a task that has them.
-    """
-    if commit is None:
-        wanted = of_records(task, preset)
+
+def _by_runs(request: ProofRequest) -> bool:
+    """Compare short runs of older code with those of this checkout, print what came of it and write
+    what is proven; whether nothing was refused."""
+    if request.commit is None:
+        wanted = of_records(request.task, request.preset)
     else:
-        wanted = {(commit, str(task)): of_task(str(task), models, preset)}
+        task = str(request.task)
+        wanted = {(request.commit, task): of_task(task, request.models, request.preset)}
     if not wanted:
         print("nothing to prove: no such record is of an earlier form")
     all_proven = True
     for (older, name), runs in sorted(wanted.items()):
         with progress() as report:
-            outcomes = prove(name, older, runs, _with_places(extra, name), report)
+            outcomes = prove(name, older, runs, _with_places(request.extra, name), report)
         for model, outcome in outcomes.items():
             _print(f"{name}, {model}", older[:8], outcome)
             all_proven &= not isinstance(outcome, str)
     return all_proven
 
 
-def prove_by_definitions(commit: str, store: Path, renamed: Sequence[str]) -> bool:
+def _by_definitions(request: ProofRequest) -> bool:
     """Compare the definitions behind all records with those of an older commit, print what came of
-    it and write what is proven; whether nothing was refused.
-
-    Args:
-        renamed: FILE:NAME=NEW or FILE=NEW_FILE, of the older commit.
-    """
-    outcomes = prove_moves(commit, Store(store), Renames.read(renamed))
+    it and write what is proven; whether nothing was refused."""
+    commit = str(request.commit)
+    outcomes = prove_moves(commit, Store(request.store), request.renames)
     sides = f"{commit[:8]} and this checkout"
     by_task: dict[str, dict[str, Outcome]] = {}
     for (task, model), outcome in outcomes.items():
@@ -75,7 +68,7 @@ def prove_by_definitions(commit: str, store: Path, renamed: Sequence[str]) -> bo
     for old, new in sorted(moved.items()):
         print(f"moved: {old} is {new}")
     same = sum(outcome is None for outcome in outcomes.values())
-    pairs = f"{len(outcomes)} pairs of a task and a model"
+    pairs = amount(len(outcomes), "pair of a task and a model", "pairs of a task and a model")
     print(f"{same} of {pairs} have the same code in {commit[:8]}")
     return not any(isinstance(outcome, str) for outcome in outcomes.values())
 

@@ -14,8 +14,8 @@ from bench.records.equality.statements import Source
 from bench.records.equivalence import Code, Equivalence, add_entries, names
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store
-from bench.runs.proving import Outcome, full_name, trees_of
-from bench.runs.wanted import model_of
+from bench.runs.proofs.proving import Outcome, full_name, trees_of
+from bench.runs.proofs.wanted import model_of
 from core.files import ROOT
 
 

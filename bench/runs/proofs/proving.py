@@ -22,7 +22,7 @@ from bench.records.equivalence import Code, Compared, Config, Equivalence, add_e
 from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
-from bench.runs.wanted import BASELINES, Wanted, model_of, models_to_compare
+from bench.runs.proofs.wanted import BASELINES, Wanted, model_of, models_to_compare
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT
@@ -326,8 +326,9 @@ def prove(
     sweeps = short_sweeps(task, runs)
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
         trees = trees_of(commit, Path(folder))
+        making = f"{task} by {commit[:8]} and by this checkout"
         for number, sweep in enumerate(sweeps):
-            report(f"{task} by {commit[:8]} and by this checkout", number, len(sweeps))
+            report(making, number, len(sweeps))
             try:
                 for pair in _make_both(trees, task, sweep, extra, number):
                     if not sweep.optional or pair.old.record.outcome == "ok":
@@ -336,7 +337,7 @@ def prove(
                 if sweep.optional:
                     continue
                 refusals = {**dict.fromkeys((*sweep.models, BASELINES), str(error)), **refusals}
-        report(f"{task}: both sides are made", len(sweeps), len(sweeps))
+        report(making, len(sweeps), len(sweeps))
     outcomes: dict[str, Outcome] = {}
     for model in dict.fromkeys(run.model for run in runs):
         made_by = {run.code for run in runs if run.model == model and run.code is not None}

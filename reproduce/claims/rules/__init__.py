@@ -1,0 +1,1 @@
+"""Rules of several figures that are made of the grammar's."""

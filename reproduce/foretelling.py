@@ -1,0 +1,86 @@
+"""What the runs of a figure cost, and which of them are left to be made. It imports PyTorch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bench.config.command_line import shown
+from bench.records.store import Store
+from bench.runs.shelf import Shelf
+from bench.search.estimate import foretell, print_run_count
+from bench.search.plan import plan_sweep
+from core.places import shown as shown_place
+from reproduce.experiment import Experiment, Plan
+from reproduce.obtaining import committed_folders, single_runs
+from reproduce.planned import PlannedRun, missing, planned
+from reproduce.request import Request
+
+# What a run is called where runs are counted, by its role.
+KINDS = {
+    "single": "run",
+    "trial": "trial",
+    "final": "final run",
+    "control": "control without training",
+    "baseline": "predictors without training",
+}
+
+
+def foretell_runs(request: Request, experiment: Experiment) -> None:
+    """Say what the plan costs from nothing, and what is left of it; nothing is written. A sweep
+    that is served whole is not estimated, but for another device, where no record counts."""
+    plan = request.plan(experiment)
+    configurations = single_runs(experiment, plan)
+    shelf = _shelf(request, plan)
+    plans = {}
+    sweeps = [plan_sweep(settings) for settings in plan.sweeps]
+    of_sweeps = zip(sweep_names(plan.sweeps), plan.sweeps, sweeps, strict=True)
+    for name, settings, sweep in of_sweeps:
+        pending = missing(planned(Plan(sweeps=(settings,)), shelf, experiment.control))
+        if request.device_like or any(run.role != "baseline" for run in pending):
+            plans[name] = replace(sweep, device_like=request.device_like)
+        else:
+            print(f"{name}: all that is trained here has a record")
+    foretell(plans)
+    if configurations:
+        print_run_count(configurations)
+    if controls := experiment.control.twins_of(configurations, sweeps):
+        print(f"and {len(controls)} controls: the same before their training")
+    if request.device_like is not None and not plans:
+        print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
+    print(_left(request, planned(plan, shelf, experiment.control)))
+
+
+def sweep_names(sweeps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What each is called: its task, and what not all have, for several may share a task."""
+    written = [[shown(key, value) for key, value in settings.items()] for settings in sweeps]
+    shared = set.intersection(*map(set, written)) if written else set()
+    return [" ".join(w for w in s if w.startswith("tasks") or w not in shared) for s in written]
+
+
+def _shelf(request: Request, plan: Plan) -> Shelf:
+    """Where the plan finds what was run already."""
+    folders = committed_folders(request, plan) if request.committed else []
+    return Shelf(request.view.preset, Store(request.store), tuple(folders))
+
+
+def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
+    """How much of a plan has no record yet, as a sentence. A model that was searched already needs
+    its final runs alone; one that was not, its trials as well."""
+    place = shown_place(request.store)
+    where = f"of the project or below {place}" if request.committed else "of your own"
+    if not (new := missing(runs)):
+        sentence = f"every run that this figure needs has a record {where}: nothing would be run"
+        return sentence + (" (committed=false runs it here)" if request.committed else "")
+    kinds = Counter(KINDS[run.role] for run in new)
+    counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
+    have = "has" if len(new) == 1 else "have"
+    sentence = (
+        f"{len(new)} of the {len(runs)} runs that are needed {have} no record {where}: {counted}"
+    )
+    if request.guests:  # which take part in no plan of evidence
+        return sentence
+    plan = f"python -m reproduce evidence preset={request.view.preset} dry_run=true"
+    return f"{sentence}. What these alone take: {plan}"

@@ -1,0 +1,71 @@
+"""The runs of a figure: those that are there are served, the others are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.config.settings import Configuration
+from bench.records.identity import one_of_each
+from bench.records.schema import RunRecord, read_records
+from bench.records.store import COMMITTED, record_path
+from bench.runs.obtain import obtain_baselines
+from bench.search.batch import make_all
+from bench.search.driver import records_of
+from bench.search.plan import plan_sweep
+from core.amounts import amount
+from core.files import ROOT
+from core.progress import progress
+from reproduce.claims.controls import is_twin, without_twins
+from reproduce.experiment import Experiment
+from reproduce.obtaining import belonging, committed_folders, single_runs
+from reproduce.request import Request
+
+
+def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
+    """Every run that the plan names, and the twins of its controls: served, or made. The controls
+    of a sweep follow it at once, so that its claims can be judged while the next one trains."""
+    plan = request.plan(experiment)
+    configurations = single_runs(experiment, plan)
+    records: dict[str, RunRecord] = {}
+    twins: dict[str, RunRecord] = {}
+    with progress() as show:
+
+        def take(runs: Sequence[Configuration], controls: Sequence[Configuration]) -> None:
+            new_records = make_all(runs, show, controls) if runs or controls else []
+            records.update((r.run_id, r) for r in without_twins(new_records))
+            twins.update((r.run_id, r) for r in new_records if is_twin(r))
+
+        for sweep in map(plan_sweep, plan.sweeps):
+            records |= {r.run_id: r for r in records_of(sweep, show)}
+            take((), experiment.control.twins_of((), (sweep,)))
+        take(configurations, experiment.control.twins_of(configurations, ()))
+        for settings in plan.baselines:
+            predictors = obtain_baselines(Configuration.of(settings), show)
+            records |= {record.run_id: record for record in predictors}
+    runs = _with_committed(request, experiment, one_of_each(records.values()))
+    own_twins = experiment.control.twins(runs, one_of_each(twins.values()))
+    return list({record.run_id: record for record in [*runs, *own_twins]}.values())
+
+
+def _with_committed(
+    request: Request, experiment: Experiment, records: Sequence[RunRecord]
+) -> list[RunRecord]:
+    """The records that belong to the figure; where nothing had to be run for them, with all
+    that the project has committed for it, which may be more than the plan asks for."""
+    chosen = experiment.select(records)
+    served = [r for r in chosen if record_path(r, request.store).is_relative_to(COMMITTED)]
+    if not served:
+        return chosen
+    if len(served) == len(chosen) and request.seeds is None and not request.view.overrides:
+        preset = request.view.preset
+        committed = read_records(committed_folders(request, request.plan(experiment)))
+        chosen = belonging(committed, preset, experiment, COMMITTED)
+        served = without_twins(chosen)
+    of_project = "is" if len(served) == 1 else "are"
+    print(
+        f"{len(served)} of {amount(len(without_twins(chosen)), 'record')} {of_project} the "
+        "project's own, below "
+        f"{COMMITTED.relative_to(ROOT)}: nothing was run for them (committed=false makes them "
+        "here)\n"
+    )
+    return chosen
