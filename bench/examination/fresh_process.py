@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from bench.config.source_files import places_of, use_places
 from bench.examination.observing import disturbed_outputs, state_of
 from bench.examination.reader import ModelReader
-from bench.training.building import initial_model
+from bench.training.building import initial_model, task_of
 from bench.training.numerics import set_numerics
 from bench.training.storage import packed, with_second_names
 from bench.training.unfit import UnfitModel
@@ -46,11 +46,12 @@ from models.specification import SequenceSpecification
 
 SECONDS = 600.0  # after which a process is given up
 REQUEST, INPUTS, WEIGHTS = "request.json", "inputs.safetensors", "weights.safetensors"
-RESULT, ERROR = "result.safetensors", "error.json"
+RESULT, HASHES, ERROR = "result.safetensors", "hashes.json", "error.json"
 EVALUATED, TRAINED = "answers evaluated", "answers in training"  # beside what is observed
 CPU = torch.device("cpu")
 
 Answers = dict[str, Tensor]  # by these names, on the CPU
+Hashes = dict[str, str]  # split -> SHA-256 of its content
 
 
 class NoRoomOnGpu(UnfitModel):
@@ -132,7 +133,6 @@ def asked_elsewhere(
         save_file({key: t.cpu().contiguous() for key, t in tensors.items()}, folder / INPUTS)
         if weights_of is not None:
             (folder / WEIGHTS).write_bytes(packed(weights_of.state_dict()))
-        target = recipe.settings["_target_"]
         request = {
             "settings": dict(recipe.settings),
             "specification": dataclasses.asdict(recipe.specification),
@@ -143,12 +143,31 @@ def asked_elsewhere(
             "double": weights_of is not None and _is_double(weights_of),
             "device": str(device),
             "threads": torch.get_num_threads(),
-            "path": sys.path,
-            "places": {name: str(place) for name, place in places_of(target).items()},
         }
-        (folder / REQUEST).write_text(json.dumps(request))
+        _write_request(folder, recipe.settings["_target_"], request)
         with _server().answering(folder) as exit_code:
             yield lambda: _answers_in(folder, exit_code())
+
+
+@contextmanager
+def hashed_elsewhere(tasks: Mapping[str, Any]) -> Iterator[Callable[[], Hashes | None]]:
+    """Let a new process make the data of a task; a call waits for their hashes, which are None
+    where it could not. Characters that are numbered in the order of a set are other tokens there.
+
+    Args:
+        tasks: the class as ``_target_``, and its settings.
+    """
+    with tempfile.TemporaryDirectory(prefix="examination-") as name:
+        folder = Path(name)
+        _write_request(folder, tasks["_target_"], {"tasks": dict(tasks)})
+        with _server().answering(folder) as exit_code:
+            yield lambda: None if exit_code() != 0 else json.loads((folder / HASHES).read_text())
+
+
+def _write_request(folder: Path, target: str, request: dict[str, Any]) -> None:
+    places = {name: str(place) for name, place in places_of(target).items()}
+    of_every_class = {"path": sys.path, "places": places}
+    (folder / REQUEST).write_text(json.dumps({**request, **of_every_class}))
 
 
 def _answers_in(folder: Path, exit_code: int | None) -> Answers:
@@ -300,6 +319,9 @@ def _answer(folder: Path) -> None:
     request = json.loads((folder / REQUEST).read_text())
     sys.path[:] = request["path"]
     use_places({name: Path(place) for name, place in request["places"].items()})
+    if "tasks" in request:
+        (folder / HASHES).write_text(json.dumps(task_of(request["tasks"]).data_hashes()))
+        return
     set_numerics(request["threads"])
     device = torch.device(request["device"])
     specification = SequenceSpecification(**request["specification"])

@@ -7,15 +7,17 @@ task, or from state between calls looks right in one process and is another run 
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
 from bench.config.settings import Configuration
-from bench.examination.task_elsewhere import hashed_elsewhere
-from bench.records.code import code_hash, is_own
+from bench.examination.fresh_process import hashed_elsewhere
+from bench.records.code import code_hash, is_own, modules_behind
 from bench.training.building import data_hashes, new_task, task_of
 from bench.training.mistakes import data_in_sentences
 from bench.training.seeding import kept_random_state, seed_generators
@@ -28,6 +30,14 @@ STEPS, SIZE = 4, 8  # of the training that are made again
 CPU = torch.device("cpu")
 # What the global generators are seeded with before data are made: other numbers each time.
 FIRST, SECOND = 1, 2
+# What a source may import or call to have numbers that another process has otherwise.
+MODULES = {"secrets", "uuid", "time", "datetime"}
+CALLS = {
+    *("hash", "id", "set", "frozenset", "getpid", "urandom", "getrandom", "SystemRandom"),
+    *("Random", "default_rng", "RandomState", "SeedSequence"),
+    # Addresses, of which the text of an object has one too.
+    *("repr", "__hash__", "data_ptr", "get_ident"),
+}
 
 
 def examined_data_hashes(configuration: Configuration) -> dict[str, str]:
@@ -44,13 +54,16 @@ def examined_data_hashes(configuration: Configuration) -> dict[str, str]:
         hashes = data_hashes(configuration)
     key = json.dumps(configuration.tasks, sort_keys=True), code_hash(target)
     if key not in _passed:
+        # A process costs seconds, so one is asked only where a source names what differs there.
+        elsewhere = hashed_elsewhere(configuration.tasks) if may_differ(target) else nullcontext()
         with (
-            hashed_elsewhere(configuration.tasks) as hashes_elsewhere,
+            elsewhere as hashes_elsewhere,
             data_in_sentences(target),
             kept_random_state(CPU),
         ):
             examine_task(configuration, hashes)
-            _refuse_others(target, hashes, hashes_elsewhere() or hashes, " in another process")
+            if hashes_elsewhere is not None and (others := hashes_elsewhere()) is not None:
+                _refuse_others(target, hashes, others, " in another process")
         _passed.add(key)
     return hashes
 
@@ -137,6 +150,28 @@ def _refuse_others(
     for split in sorted(hashes.keys() | others.keys()):
         if hashes.get(split) != others.get(split):
             raise UserError(_differs(target, f"the data of '{split}'", where))
+
+
+def may_differ(target: str) -> bool:
+    """Whether the source of a class of another package or file, or of what it imports from there,
+    names a source of numbers that are others in another process."""
+    for name, path in modules_behind(target).items():
+        if is_own(name):
+            continue
+        if any(map(_names_a_source, ast.walk(ast.parse(path.read_bytes())))):
+            return True
+    return False
+
+
+def _names_a_source(node: ast.AST) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name in MODULES for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return node.module in MODULES or any(alias.name in CALLS for alias in node.names)
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+        return (called.id if isinstance(called, ast.Name) else called) in CALLS
+    return isinstance(node, ast.Set | ast.SetComp)
 
 
 def fault_of_batch(batch: object, specification: SequenceSpecification) -> str | None:

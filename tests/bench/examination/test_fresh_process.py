@@ -134,6 +134,7 @@ def question(size: int) -> tuple[fresh_process.ModelRecipe, fresh_process.Questi
     return recipe, fresh_process.Question(inputs, in_training=True)
 
 
+@pytest.mark.bitwise
 @pytest.mark.processes
 def test_another_process_answers_by_the_weights_that_it_is_given() -> None:
     recipe, asked = question(5)

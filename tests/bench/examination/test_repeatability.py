@@ -14,7 +14,7 @@ import torch
 
 from bench.config.config import compose
 from bench.config.settings import Configuration
-from bench.examination import repeatability, task_elsewhere
+from bench.examination import repeatability, task_data
 from bench.examination.repeatability import examine_model, examine_repeatability
 from bench.training.building import build_task
 from bench.training.unfit import UnfitModel
@@ -151,7 +151,7 @@ def test_only_a_task_whose_source_names_such_draws_starts_a_process(tmp_path: Pa
         for number, (source, differs) in enumerate(asked.items()):
             (tmp_path / f"source_{number}.py").write_text(source)
             importlib.invalidate_caches()
-            found = task_elsewhere.may_differ(f"source_{number}.Model")
+            found = task_data.may_differ(f"source_{number}.Model")
             assert found is differs, source
 
 
