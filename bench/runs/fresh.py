@@ -89,7 +89,8 @@ def _run(identity: Identity, store: Store, report: Report) -> Run:
 
 def _training_run(identity: Identity, store: Store, report: Report) -> TrainingRun:
     configuration = identity.configuration
-    work, *earlier = [store.work(run_id) for run_id in identity.run_ids(configuration.seed)]
+    run_ids = identity.run_ids(configuration.seed, bitwise=True)
+    work, *earlier = [store.work(run_id) for run_id in run_ids]
     trained = training_configuration(configuration)
     training = None
     if trained is not configuration:

@@ -96,7 +96,8 @@ class TrainingRun(Run):
         self.examined: ExaminedWeights | None = None
 
     def inherit(self, earlier: Iterable[Path]) -> None:
-        """Go on from what the same run by equal code left in one of these folders."""
+        """Go on from what the same run, by code that gives the same bytes, left in one of these
+        folders."""
         patterns = ("trained.json", "weights.safetensors", DIVERGED, "checkpoint-*.pt")
         for folder in (self.work, *earlier):
             paths = [path for pattern in patterns for path in folder.glob(pattern)]
