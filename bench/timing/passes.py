@@ -25,7 +25,7 @@ from bench.timing.tables import SHAPES, print_measurement
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
-from bench.training.memory import peak_memory
+from bench.training.memory import keep_freed_memory, peak_memory
 from bench.training.storage import count_parameters
 from core.errors import OK, RUN_FAILED, UserError, is_out_of_memory, nearest
 from core.files import write_atomically
@@ -72,6 +72,7 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
 
 def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     torch.set_num_threads(settings.threads)
+    keep_freed_memory()
     device = resolve_device(settings.device)
     if settings.graphs and device.type != "cuda":
         raise UserError(NO_GRAPHS)
