@@ -313,7 +313,9 @@ def test_rules_are_told_once_and_what_a_preset_leaves_out_in_one_line(
     assert total in shown.splitlines()
     folder = tmp_path / "store" / "reproductions" / "figure9" / "smoke"
     assert f"open {folder / 'figure.png'}" in shown
-    assert "nox -s leaderboard" in shown
+    word = f"store={tmp_path / 'store'}"
+    way = f"python -m leaderboards.build {word}, then python -m leaderboards.serve {word}"
+    assert f"on the leaderboard: {way}" in shown
     assert len(json.loads((folder / "verdicts.json").read_bytes())["claims"]) == 12
 
 
