@@ -14,7 +14,7 @@ from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 from reproduce.drawing.frame import View
-from reproduce.foretelling import sweep_names
+from reproduce.planned import sweep_names
 from reproduce.plotting.panels import Picture
 from reproduce.stories import table2
 from tests.reproduce.records import moons, ngram, regbench
