@@ -308,10 +308,12 @@ class TrainingRun(Run):
         try:
             with watched_sequences(model) as on_validation:
                 evaluation = measured("validation")
-            if fault := fault_of_evaluation(evaluation, self.task.headline.name):
+            if fault := fault_of_evaluation(evaluation, "validation", self.task.headline.name):
                 raise UserError(f"tasks ({target}): {fault}")
             with watched_sequences(model) as on_test:
-                measured("test")
+                evaluation = measured("test")
+            if fault := fault_of_evaluation(evaluation, "test", self.task.headline.name):
+                raise UserError(f"tasks ({target}): {fault}")
         except UnfitModel:  # what training can still change is judged when it has
             return
         trained_by = self.training.task if self.training else self.task
