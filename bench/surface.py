@@ -254,7 +254,8 @@ def run_sweep(
 
     Example::
 
-        records = run_sweep("regbench", ["memory_mosaic", "gpt2"], n_trials=2, seeds=3)
+        rivals = ["memory_mosaic", "gpt2"]
+        records = run_sweep("regbench", rivals, seeds=3, settings={"extend": 2})
     """
     _notice_edits()
     arguments: dict[str, Any] = {"device": device, "store": str(as_folder("store", store))}
