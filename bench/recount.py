@@ -20,8 +20,8 @@ Make the data and the untrained model of each record again and count: the hash o
 parameters, the bytes of state, and about how many tokens and FLOPs its training takes. Nothing is
 trained. One line of JSON for each record, on the screen or in the file that output= names; exit
 code 4 when a record says otherwise.
-A model that is not of this project is imported only from the package, or the file, that trust=
-names."""
+A model or a task that is not of this project is imported only from the package, or the file, that
+trust= names (several: "trust=[package,./FILE.py]")."""
 
 
 def request_of(settings: Sequence[tuple[str, Any]]) -> RecountRequest:

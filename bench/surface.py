@@ -7,6 +7,7 @@ mistake of the user is a :class:`core.errors.UserError` with one sentence.
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch import nn
 from bench.config.groups import choices
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
-from bench.config.source_files import forget_edited
+from bench.config.source_files import class_name, forget_edited, trusted_names
 from bench.examination.examination import examine
 from bench.records.code import forget_code
 from bench.records.schema import RunRecord
@@ -30,6 +31,7 @@ from bench.runs.saved import load_run as load_saved
 from bench.search.driver import records_of
 from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
+from bench.training.numerics import in_eval_mode
 from bench.training.unfit import RefusedModel, UnfitModel
 from core.arguments import as_folder, as_name, as_plain, as_settings, described, refuse_unknown
 from core.errors import RUN_FAILED, UserError, describe_os_error, first_line, nearest
@@ -87,6 +89,8 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
     Returns:
         ``training_batch(seed, step, size)``, ``loss(outputs, batch)`` and ``evaluate(model, split,
         device)`` are all that a loop of one's own needs; :mod:`tasks.interface` has the rest.
+        ``evaluate`` measures a model that is on ``device``, on the split "validation" or "test",
+        without gradients and in eval mode; its mode is the same afterwards.
 
     Raises:
         UserError: a name, key or value that cannot be used, or data that cannot be had.
@@ -102,6 +106,8 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
     prepare_data(configuration, silent)
     # Equal settings share one object with its data, and presets may differ in the models alone.
     loaded = copy.copy(build_task(configuration))
+    for method in ("evaluate", "validation_loss"):
+        object.__setattr__(loaded, method, in_eval_mode(getattr(loaded, method)))
     _configurations[loaded] = configuration
     return loaded
 
@@ -248,7 +254,8 @@ def run_sweep(
 
     Example::
 
-        records = run_sweep("regbench", ["memory_mosaic", "gpt2"], n_trials=2, seeds=3)
+        rivals = ["memory_mosaic", "gpt2"]
+        records = run_sweep("regbench", rivals, seeds=3, settings={"extend": 2})
     """
     _notice_edits()
     arguments: dict[str, Any] = {"device": device, "store": str(as_folder("store", store))}
@@ -267,14 +274,15 @@ def load_run(
     store: Path | str = "runs",
     *,
     device: Device | None = None,
-    trust: str | None = None,
+    trust: Iterable[str] | str | None = None,
 ) -> SavedRun:
     """A run of a store with its trained weights.
 
     Args:
         run_id: of its record, or a part of it that no other has; or the record, or its file.
         device: None is the kind that made the record.
-        trust: the package or file that a class of somebody else may be imported from.
+        trust: the package or file, or a list of them, that a class of somebody else (its model, its
+            task) may be imported from: ``"my_package"``, ``["./net.py", "./task.py"]``.
 
     Returns:
         ``record``, ``configuration``, ``task``, and ``model`` in eval mode on ``device``.
@@ -286,7 +294,12 @@ def load_run(
     if isinstance(run_id, RunRecord):
         run_id = run_id.run_id
     name = as_name("run_id", run_id, "that of a record, such as record.run_id")
-    return load_saved(name, as_folder("store", store), device, trust=trust)
+    trusted = [trust] if isinstance(trust, str | os.PathLike) else trust
+    if trusted is not None:
+        if not isinstance(trusted, Iterable):
+            raise UserError(f"trust is a name or a list of names, and not {described(trust)}")
+        trusted = [as_name("each of trust", source, "such as './net.py'") for source in trusted]
+    return load_saved(name, as_folder("store", store), device, trust=trusted_names(trusted))
 
 
 def read_records(
@@ -296,7 +309,8 @@ def read_records(
 
     Args:
         store: None is the project's own, committed records (thousands: name a task).
-        task, preset: only these; none of a known task that nobody ran here is no mistake.
+        task, preset: only these; none of a known task that nobody ran here is no mistake. A task of
+            a file may be named by its place, ``./task.py:Task``.
 
     Raises:
         UserError: there is no such store, task or preset, or a record was damaged or edited.
@@ -308,7 +322,7 @@ def read_records(
     folder = COMMITTED if store is None else Store(as_folder("store", store)).records
     if not folder.is_dir():
         raise UserError(f"there is no store at {store}: give the folder of the runs")
-    task = None if task is None else as_name("task", task, TASKS)
+    task = None if task is None else class_name(as_name("task", task, TASKS))
     preset = None if preset is None else as_name("preset", preset, PRESETS)
     if store is None and task is not None:
         folder /= task

@@ -11,7 +11,7 @@ from typing import Any
 from core.errors import UserError, nearest
 
 LONGEST = 60  # characters of a value that a sentence shows
-MOST = 100  # names that a sentence lists
+MOST = 30  # names that a sentence lists
 
 
 def described(value: object) -> str:

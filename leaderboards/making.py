@@ -18,9 +18,8 @@ from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.places import absolute, shown
 from core.progress import progress
+from leaderboards import build as places
 from leaderboards.arguments import Arguments
-from leaderboards.build import COMMITTED as COMMITTED_BOARD
-from leaderboards.build import FOLDER, STORE, board_of, default_board
 from leaderboards.render import PRESETS
 from leaderboards.tables import status
 from leaderboards.tables.builder import Inputs, build
@@ -75,10 +74,10 @@ def build_board(arguments: Arguments) -> int:
             "--check out"
         )
     request = BoardRequest(
-        house=FOLDER,
+        house=places.FOLDER,
         folders=folders,
         store=store,
-        output=arguments.place("output", board_of(store) if store else COMMITTED_BOARD),
+        output=arguments.place("output", places.board_of(store) if store else places.COMMITTED),
         only_check=only_check,
         skip_refused=skip_refused,
         drop_stale=drop_stale,
@@ -94,8 +93,8 @@ def _store(arguments: Arguments) -> tuple[Path | None, str]:
         UserError: there is no such store, or two are named.
     """
     if "store" not in arguments.settings:
-        return (STORE, " local=true") if arguments.true("local") else (None, "")
-    store = arguments.place("store", STORE)
+        return (places.STORE, " local=true") if arguments.true("local") else (None, "")
+    store = arguments.place("store", places.STORE)
     if not store.is_dir():
         raise UserError(f"there is no store {shown(store)}: store=FOLDER holds runs of your own")
     if "local" in arguments.settings and not arguments.true("local"):
@@ -168,7 +167,7 @@ def make(request: BoardRequest) -> int:
         print(f"{shown(request.output)}: {size}")
         for line in places_of_yours(board) if request.store else []:
             print(terminal(line))
-        other = absolute(request.output) != absolute(default_board())
+        other = absolute(request.output) != absolute(places.default_board())
         board_words = f" board={shlex.quote(shown(request.output))}" if other else ""
         print(f"open it with `python -m leaderboards.serve{board_words}`")
     return VERIFICATION_FAILED if refused and not request.skip_refused else OK

@@ -32,8 +32,9 @@ outside the spread or cannot be made again.
   level=consistent|re-scored|re-run
                      how far to go (default re-run)
   package=PACKAGE|FILE.py
-                     the package, or the file, whose models may be imported, in a process of its
-                     own; nothing that was submitted is imported otherwise
+                     the package, or the file, whose models and tasks may be imported, in a process
+                     of its own; nothing that was submitted is imported otherwise. Several are a
+                     list, "package=[./net.py,./task.py]", or one word each
   tasks.KEY=PLACE    where data lie on this machine
   sample=N seed=N    N records of leaderboards/records drawn at random, of those that this checkout
                      can make
@@ -88,7 +89,7 @@ def verify_records(parsed: tuple[Arguments, dict[str, str]]) -> int:
         seed=_number(arguments, "seed") or 0,
         level=level,  # type: ignore[arg-type]
         places=places,
-        package=arguments.one("package", "") or None,
+        package=_packages(arguments.settings.get("package", [])),
         own_store=STORE,
         store=arguments.place("store", "runs/verify"),
         to=arguments.place("to", "") if "to" in arguments.settings else None,
@@ -97,6 +98,16 @@ def verify_records(parsed: tuple[Arguments, dict[str, str]]) -> int:
         report=arguments.place("report", "") if "report" in arguments.settings else None,
     )
     return verify(request)
+
+
+def _packages(values: Sequence[str]) -> str | None:
+    """The names after every ``package=``, each one name or a list, with commas between them."""
+    names: list[str] = []
+    for value in values:
+        is_list = value.startswith("[") and value.endswith("]")
+        for name in (value[1:-1] if is_list else value).split(","):
+            names.append(name.strip().strip("'\""))
+    return ",".join(filter(None, names)) or None
 
 
 def _number(arguments: Arguments, key: str) -> int | None:

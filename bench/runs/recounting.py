@@ -13,7 +13,7 @@ from bench.config.source_files import source_name, use_trusted
 from bench.records.code import code_hash
 from bench.records.command import places_of, settings_of
 from bench.records.counted import BATCHES, Counted, contradiction
-from bench.records.registry import known_model, model_group, names
+from bench.records.registry import known, known_model, model_group, names
 from bench.records.schema import Cost, RunRecord, read_record
 from bench.runs.requests import RecountRequest
 from bench.runs.sizes import count_cost
@@ -50,10 +50,12 @@ def recount(
 
     Args:
         places: "tasks.key" -> where its data lie on this machine.
-        trust: the package, or the file, that a model of somebody else may be imported from.
+        trust: the package, or the file, that a model or a task of somebody else may be imported
+            from; several with commas between them.
     """
     trust = use_trusted(trust)
     try:
+        _refuse_strange_task(record, trust)
         configuration, trained = _configuration(record, places or {}, trust)
         prepare_data(configuration, report)
         cost = _cost(configuration, record) if trained else None
@@ -84,17 +86,39 @@ def _configuration(
     return configuration, usable and configuration.takes is None
 
 
+def _refuse_strange_task(record: RunRecord, trust: str | None) -> None:
+    """Refuse a record whose data only a class of somebody else makes, unless it is trusted and has
+    the code that the record names.
+
+    Raises:
+        UserError: it is not trusted, or other code.
+    """
+    if known("tasks", record.task) is not None:
+        return
+    target = str(record.config.get("tasks", {}).get("_target_"))
+    if clause := _not_trusted("task", target, trust):
+        raise UserError(clause)
+    if code_hash(target) != record.provenance.task_code:
+        raise UserError(f"the code of {target:.200} is not that of its provenance.task_code")
+
+
 def _stranger(record: RunRecord, trust: str | None) -> str:
     """Why the model of a record is not made here, in a clause; "" if it is."""
-    source = source_name(str(record.config.get("models", {}).get("_target_")))
-    if (
-        record.role == "baseline"
-        or known_model(record) is not None
-        or source in (trust or "").split(",")
-    ):
+    if record.role == "baseline" or known_model(record) is not None:
+        return ""
+    return _not_trusted("model", str(record.config.get("models", {}).get("_target_")), trust)
+
+
+def _not_trusted(what: str, target: str, trust: str | None) -> str:
+    """Why a class of somebody else is not imported, in a clause; "" where it is trusted."""
+    source = source_name(target)
+    if source in (trust or "").split(","):
         return ""
     kind = "file" if source.endswith(".py") else "package"
-    return f"its model is of the {kind} {source!a:.80}, which is imported only if it is named"
+    return (
+        f"its {what} is of the {kind} {source!a:.80}, which is imported only if it is named, here "
+        "by trust=, of leaderboards.verify by package= (several: [./net.py,./task.py])"
+    )
 
 
 def _cost(configuration: Configuration, record: RunRecord) -> Cost:

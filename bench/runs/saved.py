@@ -174,7 +174,8 @@ def recorded_configuration(
     if problem is not None:
         hint = (
             "; trust=PACKAGE or trust=PATH/FILE.py (of leaderboards.verify: package=) imports "
-            "classes of a package, or of a file, that you trust"
+            "classes of a package, or of a file, that you trust; several are a list, "
+            "trust=[./net.py,./task.py]"
         )
         way_on = hint if "_target_" in problem else ""
         raise UserError(f"{record.run_id} cannot be run again because {problem}{way_on}")

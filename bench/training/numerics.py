@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from bench.config.limits import gpu_share
 from bench.training.memory import keep_freed_memory
@@ -160,3 +161,19 @@ def refuse_own_seed(model: str, seed: int) -> None:
             "function that calls it), so that every seed of a sweep would start from the same "
             "weights: take that out, or draw from a torch.Generator of its own"
         )
+
+
+def in_eval_mode(measure: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a task that takes a model first, called without gradients and in eval mode."""
+
+    @wraps(measure)
+    def measured(model: nn.Module, *arguments: Any, **named: Any) -> Any:
+        modes = {module: module.training for module in model.modules()}
+        try:
+            with torch.no_grad():
+                return measure(model.eval(), *arguments, **named)
+        finally:
+            for module, training in modes.items():
+                module.training = training
+
+    return measured

@@ -152,7 +152,12 @@ def _refused(run_id: str, reason: str, file: Path | None = None) -> UserError:
     """One's own code may have changed since one's own record was made; whoever reads the file names
     it. A record of the project is nobody's to delete, and one's own is in nobody's way."""
     remedy = "make it again with bench.train or bench.sweep"
-    if file is not None and file.resolve().is_relative_to(COMMON):
+    if reason.startswith("its task ") and reason.endswith("is unknown here"):
+        remedy = (
+            "a task of a package or a file is known only in the store of its runs, which keeps its "
+            "card in the folder tasks; name that store, or a run in it"
+        )
+    elif file is not None and file.resolve().is_relative_to(COMMON):
         remedy = "restore the file from version control, or report it"
     elif file is not None:
         remedy = "to make it again, move the file elsewhere before bench.train or bench.sweep"

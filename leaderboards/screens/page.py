@@ -140,7 +140,7 @@ def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
         **{name: short(name, format=form) for name, form in FORMATS.items()},
         "score": short(score, format=FORMATS["score"]),
         **{name: st.column_config.LinkColumn(name, display_text="open") for name in LINKS},
-        "level": st.column_config.TextColumn("level", help=f"{explained()}."),
+        "checked": st.column_config.TextColumn("checked", help=f"{explained()}."),
     }
     named = set().union(*lines)
     return {name: column for name, column in config.items() if name in named}

@@ -244,11 +244,12 @@ def _results(entry: SettingRecords) -> set[str]:
 
 
 def _model_of(key: tuple[str, str], summaries: Sequence[RecordSummary]) -> tuple[str, str, str]:
-    """A model and its size, on what it is ranked on, however long it was trained."""
+    """A model and its size, on what it is ranked on: a search at another length of training says
+    nothing of this one."""
     first = summaries[0]
     model_settings = {k: v for k, v in first.facts.setting.items() if k.startswith("models.")}
     return (
-        without_length(key[0]),
+        key[0],
         first.model,
         json.dumps(model_settings, sort_keys=True, default=str),
     )
@@ -329,11 +330,6 @@ def _variants(groups: Mapping[str, RecordSummary]) -> dict[str, str]:
         texts = _where_shared(texts, [f"data {group[:6]}" for group in members])
         variants |= dict(zip(members, texts, strict=True))
     return variants
-
-
-def without_length(group: str) -> str:
-    """What groups share that differ in the length of training alone."""
-    return group.partition("-")[0]
 
 
 def _where_shared(texts: Sequence[str], additions: Sequence[str]) -> list[str]:

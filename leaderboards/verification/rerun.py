@@ -57,7 +57,8 @@ class Bench:
 
     Attributes:
         store: where runs that are made again are kept, so that they go on after an interruption.
-        package: the package, or the file, of somebody else whose models may be imported.
+        package: the package, or the file, of somebody else whose models and tasks may be imported;
+            several with commas between them.
         places: "tasks.key" -> where data lie on this machine.
         hours: the longest time of one process; None is HOURS, or TIMES_THE_RECORD times as long as
             the record says that its run took.
@@ -81,7 +82,10 @@ class Bench:
 
     @property
     def _trust(self) -> list[str]:
-        return [word("trust", self.package)] if self.package else []
+        if not self.package:
+            return []
+        names = self.package.split(",")
+        return [word("trust", names if len(names) > 1 else self.package)]
 
     def lacks(self, record: RunRecord) -> str:
         """Which words are missing to tell where the data of a record lie, in a sentence."""
@@ -130,12 +134,13 @@ class Bench:
         try:
             words = words_of(record)
             self._refuse_strangers(record)
-            target = str(record.config.get("models", {}).get("_target_"))
-            named = word("models._target_", target)
-            if named in words and (place := place_of_source(target)):
-                by_place = word("models._target_", f"{place}:{class_name(target)}")
-                words = [*words]
-                words[words.index(named)] = by_place
+            for section in ("tasks", "models"):
+                target = str(record.config.get(section, {}).get("_target_"))
+                if place := place_of_source(target):
+                    by_place = f"{place}:{class_name(target)}"
+                    for key in (section, f"{section}._target_"):
+                        named, placed = word(key, target), word(key, by_place)
+                        words = [placed if each == named else each for each in words]
             if lacks := self.lacks(record):
                 raise UserError(lacks)
             words_of_store = [word("store", str(self.store)), "tracking=none", "committed=false"]
@@ -155,15 +160,15 @@ class Bench:
         Raises:
             UserError: its model or its task is of a package that nobody has named.
         """
-        trusted = use_trusted(self.package)
+        trusted = (use_trusted(self.package) or "").split(",")
         for section in ("tasks", "models"):
             target = str(record.config.get(section, {}).get("_target_", section))
             source = section if target == section else source_name(target)
-            if source not in (section, trusted):
+            if source != section and source not in trusted:
                 kind = "file" if source.endswith(".py") else "package"
                 raise UserError(
                     f"its {section[:-1]} is of the {kind} {source!a}, which is imported only if "
-                    "you name it by package="
+                    "you name it by package= (several: package=[./net.py,./task.py])"
                 )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.config.outside_tasks import use_cards_of
 from bench.records.schema import RunRecord
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
@@ -31,7 +33,8 @@ class VerificationRequest:
     Attributes:
         names: folders, run ids and files; or else ``sample`` committed records, drawn by ``seed``.
         places: "tasks.key" -> where data lie on this machine.
-        package: the package, or the file, whose models may be imported.
+        package: the packages, or files, whose models and tasks may be imported, with commas
+            between them.
         own_store: where a run id is looked up that is not on the board.
         store: where runs are made again.
         to: the folder for what is found, in place of the usual ones.
@@ -92,6 +95,10 @@ def _prepare(
             (own if target.own else others).append(target.record)
     trusted = list(records_beside([*others, *own]))
     examine(others, trusted)
+    # A store keeps what its own tasks measure. What comes from elsewhere is not judged by that.
+    for store in dict.fromkeys(t.store for batch in batches for t in batch if t.own):
+        for error in use_cards_of(store):
+            print(terminal(f"note: {error}"), file=sys.stderr)
     accepted = examine(own, beside(own, trusted), refused)
     batches = [[t for t in batch if not t.own or t.record.run_id in accepted] for batch in batches]
     trusted_by_task: dict[str, list[RunRecord]] = defaultdict(list)

@@ -49,6 +49,12 @@ class RecordToVerify:
     submitted: bool = False
 
     @property
+    def store(self) -> Path:
+        """The folder of the store that it lies in, if it lies in one."""
+        folder = self.path.resolve().parent
+        return folder.parent if folder.name == "records" else folder
+
+    @property
     def weights(self) -> Path | None:
         """Its saved weights, if they lie beside it as in a store."""
         path = Store(self.path.resolve().parent.parent).weights(self.record.run_id)

@@ -28,7 +28,7 @@ AT_FIRST = (
     "rank",
     "seeds",
     "mark",
-    "level",
+    "checked",
     "parameters",
     "training FLOPs",
     "state bytes",
@@ -127,7 +127,8 @@ def lines(board: OpenBoard, shown_model: Model, address: Address = in_app) -> li
             "seeds": row.seeds,
             "mark": row.mark,
             "note": row.note,
-            "level": trust_of(row).short,
+            "checked": trust_of(row).checked,
+            "admitted": "yes" if row.verified else "no",
             "outcome": row.cause or row.outcome,
             "chosen settings": chosen_settings(contents.get(row.run_ids[0], {})),
             "steps": row.training_steps,
@@ -137,7 +138,8 @@ def lines(board: OpenBoard, shown_model: Model, address: Address = in_app) -> li
             "state bytes": row.state_bytes,
             "state at length": row.state_length,
             "seconds": row.wall_seconds,
-            "trust": trust_of(row).words,
+            "kind": row.kind,
+            "origin": row.origin,
             "table": address(to_table(row, selected=row.model)),
         }
         for row in shown_model.rows

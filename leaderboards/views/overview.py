@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.config.groups import contenders, model_groups
@@ -17,17 +17,23 @@ from leaderboards.render import (
     rank,
     task_label,
 )
-from leaderboards.views.abilities.scale import Scale, Test, described, scale_of, tables_of, tests
+from leaderboards.views.abilities.scale import described, tests
+from leaderboards.views.abilities.sources import (
+    AbilityTable,
+    ability_tables,
+    column_of,
+    columns_of,
+    models_of,
+)
 from leaderboards.views.claims import counted
 from leaderboards.views.links import Link, link, to_claim, to_model, to_table
 from leaderboards.views.models import group_of
 from leaderboards.views.parts import FilledTemplate
-from leaderboards.views.tables import RankedTable, row_of
 from leaderboards.views.trust import YOURS, Bar, bar, trust_of
 from reproduce.claims.fairness import TUNED
 from reproduce.plotting.models import label as model_label
 
-FAILED, PLANNED, PALE, SURE = "failed", "planned", "pale", "sure"
+FAILED, PLANNED, PALE, SURE, ELSEWHERE = "failed", "planned", "pale", "sure", "elsewhere"
 CONTRADICTED = "contradicted"
 GROUPS = {"models": "sequence models", "": "of other packages"}  # others by their folder's name
 # Contradicted first: it is what a reader must not miss.
@@ -35,25 +41,12 @@ IN_BAR = (CONTRADICTED, *(verdict for verdict in VERDICTS if verdict != CONTRADI
 
 
 @dataclass(frozen=True)
-class AbilityTable:
-    """A table that measures an ability."""
-
-    test: Test
-    table: RankedTable[Row]
-    scale: Scale | None
-
-    @property
-    def link(self) -> Link:
-        """The table."""
-        return to_table(self.table.rows[0])
-
-
-@dataclass(frozen=True)
 class AbilityCell:
     """One ability of one model.
 
     Attributes:
-        state: failed | planned | pale (untuned, or one seed) | sure.
+        state: failed | planned | pale (untuned, or one seed) | sure | elsewhere (measured, and not
+            by the table of its column).
         rank: a rank or a range of ranks; "" where it has none.
         score: the share of the way from floor to oracle, or the number itself where there is no
             such scale.
@@ -118,7 +111,7 @@ class Overview:
 
 def overview(board: OpenBoard) -> Overview:
     """The first page of a board."""
-    measured = _measured(board)
+    measured = ability_tables(board)
     claims = counted(board)
     lost = [claim for claim in claims if claim.verdict == CONTRADICTED]
     return Overview(
@@ -142,50 +135,33 @@ def overview_page(board: OpenBoard, overview_of_board: Overview) -> FilledTempla
     return FilledTemplate("overview", data)
 
 
-def _measured(board: OpenBoard) -> dict[str, list[AbilityTable]]:
-    """Ability → its tables, the most telling first; every ability that a card names is there."""
-    measured_by_ability: dict[str, list[AbilityTable]] = {}
-    for test in tests():
-        measured = measured_by_ability.setdefault(test.ability, [])
-        for table in tables_of(board, test):
-            measured.append(AbilityTable(test, table, scale_of(test, table)))
-    for measured in measured_by_ability.values():
-        measured.sort(key=_contest, reverse=True)
-    return measured_by_ability
-
-
-def _contest(source: AbilityTable) -> tuple[bool, int, int]:
-    """Tables that rank more contenders come first, since they say who is ahead."""
-    rows, real = source.table.measured, source.table.preset != PRESETS[0]
-    return real, len(_ranked(rows)), len({row.model for row in rows})
-
-
-def _ranked(rows: Iterable[Row]) -> set[str]:
-    """The models that have a rank: settings of one model do not contend with each other."""
-    return {row.model for row in rows if row.rank_best}
-
-
 def matrix(measured: Mapping[str, Sequence[AbilityTable]]) -> AbilityMatrix:
     """The matrix of every model that has a number, or whose card plans one."""
     abilities = tuple(measured)
-    firsts = [_by_model(measured[ability]) for ability in abilities]
     names: dict[str, None] = {}
-    for first in firsts:
-        names |= dict.fromkeys(first)
     for ability in abilities:
-        names |= dict.fromkeys(_planned(ability, measured[ability]))
+        names |= models_of(measured[ability])
+    planned = {ability: _planned(ability, measured[ability]) for ability in abilities}
+    for cell_by_model in planned.values():
+        names |= dict.fromkeys(cell_by_model)
+    columns = {ability: columns_of(measured[ability]) for ability in abilities}
     used: set[int] = set()  # the tables of cells, by their ids
     lines: dict[str, list[ModelAbilities]] = {}
     for model in names:
         cells: list[AbilityCell | None] = []
-        for ability, first in zip(abilities, firsts, strict=True):
-            if model in first:
-                source, row = first[model]
-                used.add(id(source))
-                cells.append(_cell(source, row))
-            else:
-                cells.append(_planned(ability, measured[ability]).get(model))
-        rows = [first[model][1] for first in firsts if model in first]
+        rows: list[Row] = []
+        for ability in abilities:
+            cell = planned[ability].get(model)
+            in_column = column_of(model, columns[ability])
+            elsewhere = [source for source in measured[ability] if model in source.row_by_model]
+            if in_column is not None:
+                cell = _cell(in_column, in_column.row_by_model[model])
+            elif elsewhere:
+                cell = _cell_elsewhere(elsewhere[0], elsewhere[0].row_by_model[model])
+            rows += [source.row_by_model[model] for source in elsewhere[:1]]
+            if cell is not None and cell.source is not None:
+                used.add(id(cell.source))
+            cells.append(cell)
         label = plain(rows[0].label) if rows else model_label(model)
         lines.setdefault(group_of(model), []).append(ModelAbilities(model, label, tuple(cells)))
     groups = []
@@ -206,17 +182,15 @@ def _letter(place: int) -> str:
     return (_letter(more - 1) if more else "") + chr(ord("a") + last)
 
 
-def _by_model(sources: Sequence[AbilityTable]) -> dict[str, tuple[AbilityTable, Row]]:
-    """Model → the most telling table that it has a row in, and that row: its ranked one, or else
-    its best."""
-    row_by_model: dict[str, tuple[AbilityTable, Row]] = {}
-    for source in sources:
-        rows_by_model: dict[str, list[Row]] = {}
-        for row in source.table.measured:
-            rows_by_model.setdefault(row.model, []).append(row)
-        for model, rows in rows_by_model.items():
-            row_by_model.setdefault(model, (source, row_of(rows)))
-    return row_by_model
+def _cell_elsewhere(source: AbilityTable, row: Row) -> AbilityCell:
+    """The cell of a model that was measured otherwise than the others of its column: no number, and
+    where there is one."""
+    words = (
+        f"{plain(row.label)}, {source.test.ability}: not measured as the others of this column, "
+        f"but by {source.table.place}"
+    )
+    link_to_row = to_table(row, selected=row.model)
+    return AbilityCell(ELSEWHERE, "", "–", None, words, link_to_row, source)
 
 
 def _cell(source: AbilityTable, row: Row) -> AbilityCell:
@@ -293,11 +267,11 @@ def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[Cl
     missing: list[str] = []
     for ability, sources in measured.items():
         short = described().get(ability, {}).get("short", ability)
-        ahead = _ahead(sources[0].table) if sources else []
+        ahead = _ahead(sources[0]) if sources else []
         real = any(source.table.preset != PRESETS[0] for source in sources)
         if not real:
             (small if sources else missing).append(short)
-        elif len({row.model for row in ahead}) == 1 and len(_ranked(sources[0].table.rows)) == 1:
+        elif len({row.model for row in ahead}) == 1 and len(sources[0].ranked) == 1:
             alone.append(f"{plain(ahead[0].label)} is ranked with no other in {short}")
         elif len({row.model for row in ahead}) == 1:
             leads.append(f"{plain(ahead[0].label)} leads in {short}")
@@ -321,15 +295,15 @@ def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[Cl
     return f"{text[0].upper()}{text[1:]}. {_of_claims(claims)}".strip()
 
 
-def _ahead(table: RankedTable[Row]) -> list[Row]:
+def _ahead(source: AbilityTable) -> list[Row]:
     """The rows that may be best: by rank, or with a score as good that every seed repeats, which
     leaves it without an interval and so without a rank."""
-    leaders = leading_rows(table.rows)
+    leaders = leading_rows(source.rows)
     if not leaders:
         return []
     sign = 1 if leaders[0].direction == "maximise" else -1
     least = min(sign * (row.mean or 0.0) for row in leaders)
-    others = [row for row in table.measured if _repeats(row) and row.verified]
+    others = [row for row in source.rows if _repeats(row) and row.verified]
     equal = [row for row in others if sign * (row.mean or 0.0) >= least]
     return [*leaders, *equal]
 

@@ -154,7 +154,6 @@ def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str
     for seed in shown_record.beside:
         line = {
             "seed": seed.seed,
-            "level": seed.checked.partition(",")[0],
             "checked": seed.checked,
             "outcome": seed.outcome,
             "origin": seed.origin,
@@ -166,9 +165,9 @@ def seed_lines(shown_record: Record, address: Address = in_app) -> list[dict[str
 
 def trust_facts(shown_record: Record) -> Facts:
     """How far a record and its row were checked, with what the levels mean."""
-    lines = [("level", f"{trust_of(shown_record.line).words} ({explained()})")]
+    lines = [("checked", f"{trust_of(shown_record.line).words} ({explained()})")]
     if shown_record.row:
-        lines.append(("level of its row", trust_of(shown_record.row).words))
+        lines.append(("its row", trust_of(shown_record.row).words))
     for when, passed in examined(shown_record.content).items():
         lines.append((when, passed))
     return lines

@@ -196,7 +196,7 @@ def unique_names(rows: Sequence[Row]) -> list[str]:
     return names
 
 
-ALWAYS = ("rank", "model", "score", "low", "high", "seeds", "mark", "level")
+ALWAYS = ("rank", "model", "score", "low", "high", "seeds", "mark", "checked")
 AT_FIRST = (*ALWAYS, "parameters", "training FLOPs", "state bytes", "seconds", "record")
 
 
@@ -239,7 +239,8 @@ def _line(
         "seeds": row.seeds,
         "data seeds": row.data_seeds,
         "mark": row.mark,
-        "level": trust_of(row).short if row.origin else "",
+        "checked": trust_of(row).checked if row.origin else "",
+        "admitted": ("yes" if row.verified else "no") if row.origin else "",
         "note": row.note,
         "outcome": row.cause or row.outcome,
         **{word: "; ".join(texts) for word, texts in reasons.items()},
@@ -255,8 +256,9 @@ def _line(
         "peak memory": row.peak_memory_bytes,
         "test items": row.items,
         "device": row.device,
-        "trust": trust_of(row).words if row.origin else "",
-        "origin": ", ".join(part for part in (row.kind, row.source, row.origin) if part),
+        "kind": row.kind,
+        "source": row.source,
+        "origin": row.origin,
         "record": address(to_record(row.run_ids[0], row.origin)) if row.run_ids else None,
     }
 

@@ -22,18 +22,18 @@ class Trust:
 
     Attributes:
         level: one of ``LEVELS``.
-        words: the level with all that is known beside it.
+        checked: the level with all that is known beside it, as ``read_board`` has it.
         yours: whether its runs were made here, and are not committed.
     """
 
     level: str
-    words: str
+    checked: str
     yours: bool
 
     @property
-    def short(self) -> str:
-        """The level as tables show it: "re-run", "replicated ×2"."""
-        return self.words.partition(",")[0]
+    def words(self) -> str:
+        """What was checked, and whether its runs are one's own."""
+        return f"{self.checked}, {YOURS}" if self.yours else self.checked
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ def trust_of(row: Row | RecordLine) -> Trust:
     """What stands behind a row, or a record. What nobody verified was reported."""
     checked = row.checked or LEVELS[0]
     level = next((level for level in reversed(LEVELS) if checked.startswith(level)), LEVELS[0])
-    yours = row.origin == YOURS
-    return Trust(level, f"{checked}, {YOURS}" if yours else checked, yours)
+    return Trust(level, checked, row.origin == YOURS)
 
 
 def bar(board: OpenBoard) -> Bar:

@@ -22,7 +22,7 @@ def places_of_yours(board: OpenBoard) -> list[str]:
     rows = [row for row in board.summary() if row.origin == YOURS]
     # Tables of trained models before those where one's predictors stand beside others'.
     sorted_tables = sorted(
-        tables(rows), key=lambda table: not any(_is_trained(row) for row in table.rows)
+        tables(rows), key=lambda table: not any(_is_of_a_model(row) for row in table.rows)
     )
     lines = []
     for table in sorted_tables[:MOST_TABLES]:
@@ -55,8 +55,6 @@ def why_unranked(row: Row) -> str:
     """Why a row of one's own has no rank, in a clause."""
     if row.kind == REPLICATION:
         return "repeats a committed row"
-    if row.outcome != "ok":
-        return row.outcome.replace("_", " ")
     if not row.fair:
         return row.mark
     if row.seeds == 1:
@@ -67,24 +65,38 @@ def why_unranked(row: Row) -> str:
 
 
 def _in_words(table: RankedTable[Row]) -> str:
-    trained = [row for row in table.rows if _is_trained(row)]
+    of_models = [row for row in table.rows if _is_of_a_model(row)]
+    finished = [row for row in of_models if row.outcome == "ok"]
     texts = []
-    for row in trained[:MOST_ROWS]:
+    for row in finished[:MOST_ROWS]:
         standing = f"rank {rank(row)}" if row.rank_best else f"no rank: {why_unranked(row)}"
         texts.append(f"{name(row)} ({standing})")
-    if len(trained) > MOST_ROWS:
-        texts.append(f"{len(trained) - MOST_ROWS} more")
-    if predictors := len(table.rows) - len(trained):
+    if len(finished) > MOST_ROWS:
+        texts.append(f"{len(finished) - MOST_ROWS} more")
+    if predictors := len(table.rows) - len(of_models):
         texts.append(f"{amount(predictors, 'predictor')} without training")
-    return listed(texts, "and")
+    names_by_outcome: dict[str, list[str]] = {}
+    for row in of_models:
+        if row.outcome != "ok":
+            names_by_outcome.setdefault(row.outcome.replace("_", " "), []).append(name(row))
+    clauses = [listed(texts, "and")] if texts else []
+    for outcome, names in names_by_outcome.items():
+        more = len(names) - MOST_ROWS
+        shown = [*names[:MOST_ROWS], *([f"{more} more"] if more > 0 else [])]
+        clauses.append(f"{len(names)} {outcome}: {', '.join(shown)}")
+    return "; ".join(clauses)
 
 
-def _is_trained(row: Row) -> bool:
-    return row.kind != REFERENCE and bool(row.parameters or row.training_steps or row.trials)
+def _is_of_a_model(row: Row) -> bool:
+    """Whether a row is of a model or a memory: also one that failed before it could be counted, or
+    that has no parameters. Repeated predictors are told by what was spent on them."""
+    if row.kind == REPLICATION and row.outcome == "ok":
+        return bool(row.parameters or row.training_steps or row.trials)
+    return row.kind != REFERENCE
 
 
 def _is_unranked(table: RankedTable[Row]) -> bool:
-    return any(_is_trained(row) and row.rank_best is None for row in table.rows)
+    return any(_is_of_a_model(row) and row.rank_best is None for row in table.rows)
 
 
 def _address(row: Row) -> str:

@@ -51,17 +51,56 @@ def refuse_wrong_names(rule: Rule, records: Records) -> None:
             )
 
 
+def refuse_different(rule: Rule, records: Records) -> None:
+    """Refuse a rule whose runs are of different tasks or presets, unless each of its runs says so
+    itself: by its task, or by a function that chooses its records.
+
+    Raises:
+        UserError: which tasks or presets, and how to name one.
+    """
+    sides = _runs_of(rule)
+    for name in ("task", "preset"):
+        on_purpose = "choose=…" if name == "preset" else "task=…"
+        way_on = (
+            f"give records of one, read_records({name}=…), or Runs(…, {on_purpose}) on each side "
+            f"to compare {name}s"
+        )
+        all_values: dict[str, None] = {}  # in the order of the sides
+        is_unsaid = False
+        for runs in sides:
+            of_side = dict.fromkeys(getattr(record, name) for record in records if runs.has(record))
+            all_values |= of_side
+            if runs.choose is not None or (name == "task" and runs.task):
+                continue
+            is_unsaid = is_unsaid or bool(of_side)
+            if len(of_side) > 1:
+                values = ", ".join(_shortened(sorted(of_side)))
+                raise UserError(
+                    f"runs of {runs.label} are of different {name}s ({values}): {way_on}"
+                )
+        if is_unsaid and len(all_values) > 1:
+            which = "the two sides" if len(sides) == 2 else "the runs of the rule"
+            values = ", ".join(_shortened([*all_values]))
+            raise UserError(f"{which} are of different {name}s ({values}): {way_on}")
+
+
 def remarks(rule: Rule, records: Records) -> list[str]:
-    """What a reader of the verdict must know: settings with values that no run has, and runs of
-    one seed that differ, of which only the latest counts."""
-    asked: list[Runs] = []
-    for part in _parts(rule.judge):
-        if isinstance(part, Runs) and part not in asked:
-            asked.append(part)
+    """What a reader of the verdict must know: settings with values that no run has, runs of one
+    seed that differ, of which only the latest counts, and sides that differ in what was asked."""
+    sides = _runs_of(rule)
     sentences: list[str] = []
-    for runs in asked:
+    for runs in sides:
         sentences += filter(None, [_without_value(runs, records), _mixed(runs, records)])
-    return sentences
+    return [*sentences, *filter(None, [_unequal(sides, records)])]
+
+
+def _runs_of(rule: Rule) -> list[Runs]:
+    """All runs of a rule, each once, in its order."""
+    sides: list[Runs] = []
+    for part in _parts(rule.judge):
+        if isinstance(part, Runs) and part not in sides:
+            sides.append(part)
+    return sides
 
 
 def _parts(value: object, seen: set[int] | None = None) -> Iterator[Runs | Measured]:
@@ -169,6 +208,36 @@ def _mixed(runs: Runs, records: Records) -> str:
         f"runs of {runs.label} with one seed differ in {', '.join(clauses)}, and of each seed "
         "the latest counts: name the values that you mean in Runs(settings=…), or give fewer "
         "records"
+    )
+
+
+def _unequal(sides: Sequence[Runs], records: Records) -> str:
+    """In which settings of the task, or in how many steps, the sides differ though not every side
+    names them; "" where in none, or where they are of different tasks on purpose."""
+    values_by_side: list[dict[str, set[str]]] = []
+    tasks = set()
+    for runs in sides:
+        values: dict[str, set[str]] = defaultdict(set)
+        for record in filter(runs.has, records):
+            tasks.add(record.task)
+            for key, value in _settings(record).items():
+                is_budget = key == "training.steps" and record.role != "baseline"
+                if key.startswith("tasks.") or is_budget:
+                    values[key].add(repr(value))
+        values_by_side.append(values)
+    if len(tasks) != 1 or any(runs.choose is not None for runs in sides):
+        return ""
+    clauses = []
+    for key in sorted({key for values in values_by_side for key in values}):
+        of_sides = [values[key] for values in values_by_side if key in values]
+        is_named = all(key in runs.settings for runs in sides)
+        if not is_named and any(of_side != of_sides[0] for of_side in of_sides):
+            clauses.append(f"{key} ({' and '.join(map(_listed, of_sides))})")
+    if not clauses:
+        return ""
+    return (
+        f"the sides differ in {', '.join(_shortened(clauses))}: name the values that you mean in "
+        "Runs(settings=…) of each"
     )
 
 

@@ -43,7 +43,8 @@ def marks(records: Sequence[RunRecord], *, searched_elsewhere: bool = False) -> 
     their own.
 
     Args:
-        searched_elsewhere: whether a search of this model, of the same size, chose another setting.
+        searched_elsewhere: whether a search of this model, of the same size and
+            steps, chose another setting.
     """
     if not any(is_trained(record) for record in records):
         return ()

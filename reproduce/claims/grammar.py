@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from bench.config.source_files import class_name
 from bench.records.numbers import by_data_seed, drawn_anew, items_of, kind_of
 from bench.records.schema import RunRecord
 from core.statistics import Items, Kind
@@ -44,7 +45,8 @@ class Runs:
     """Which runs a claim is about, and what the evidence calls them.
 
     Attributes:
-        model: the name of one model, or several that share a row.
+        task, model: names; of a model several that share a row. A class of one's own may be named
+            by its place, ``./net.py:GRU`` or ``package.GRU``.
         settings: keys of the configuration such as "models.layers", with the values they must have.
         choose: a further condition on a record.
         baseline: the predictor without training of this label, instead of trained runs.
@@ -56,6 +58,16 @@ class Runs:
     settings: Mapping[str, Any] = field(default_factory=dict)
     choose: Callable[[RunRecord], bool] | None = None
     baseline: str = ""
+
+    def __post_init__(self) -> None:
+        # A record has the name of the class alone, wherever its file lies.
+        for attribute in ("task", "model"):
+            name = getattr(self, attribute)
+            if isinstance(name, str):
+                object.__setattr__(self, attribute, class_name(name))
+            elif isinstance(name, list | tuple):
+                names = tuple(class_name(n) if isinstance(n, str) else n for n in name)
+                object.__setattr__(self, attribute, names)
 
     def but(self, label: str, settings: Mapping[str, Any] | None = None, **changes: Any) -> Runs:
         """The same runs but for a label, settings and other attributes."""

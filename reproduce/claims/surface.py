@@ -9,7 +9,7 @@ from bench.records.schema import RunRecord
 from core.arguments import described
 from core.errors import UserError
 from core.statistics import LEVEL
-from reproduce.claims.asked import refuse_wrong_names, remarks
+from reproduce.claims.asked import refuse_different, refuse_wrong_names, remarks
 from reproduce.claims.grammar import Rule
 from reproduce.claims.verdicts import Finding
 
@@ -23,17 +23,19 @@ def judge(rule: Rule, records: Iterable[RunRecord], level: float = LEVEL) -> Fin
         records: among which the rule finds its runs, such as those of ``read_records``. Controls,
             which are made to fail a claim, and trials are left out. Runs of one seed that differ
             in a setting count once, so name every setting that differs:
-            ``Runs(..., settings={"training.steps": 7200})``.
+            ``Runs(..., settings={"training.steps": 7200})``. All are of one task and one preset,
+            unless each ``Runs`` of the rule names its task, or chooses its records.
         level: of the interval that decides; 0.95 as everywhere.
 
     Returns:
         ``verdict`` ("reproduced", "contradicted" or "not enough evidence"), ``evidence`` in words,
         ``seeds``, and ``seeds_needed`` to settle an open one. The evidence ends with a note where
-        runs of one seed differ, or where no run has a value that is asked for.
+        runs of one seed differ, where no run has a value that is asked for, or where the sides
+        differ in a setting of the task or in their steps and do not name it.
 
     Raises:
-        UserError: a model, task, setting or metric that there is not, or something else than a
-            rule, records and a level.
+        UserError: a model, task, setting or metric that there is not, runs of different tasks or
+            presets, or something else than a rule, records and a level.
 
     Example::
 
@@ -50,6 +52,7 @@ def judge(rule: Rule, records: Iterable[RunRecord], level: float = LEVEL) -> Fin
         raise UserError(f"level is a share between 0 and 1, such as 0.95, and not {level!r}")
     results = [record for record in _checked(records) if record.role not in ("control", "trial")]
     refuse_wrong_names(rule, results)
+    refuse_different(rule, results)
     finding = rule.judge(results, level)
     notes = remarks(rule, results)
     return replace(finding, evidence="; ".join([finding.evidence, *notes])) if notes else finding

@@ -20,8 +20,8 @@ from bench.records.command import words_of
 from bench.records.equivalence import form
 from bench.records.schema import RunRecord, read_record, read_records
 from bench.training.building import build_task
-from core.errors import OK, UserError
-from leaderboards import build
+from core.errors import OK, VERIFICATION_FAILED, UserError
+from leaderboards import build, verify
 from leaderboards.checks.admission import check
 from leaderboards.contents import OpenBoard
 from leaderboards.render import task_label
@@ -199,6 +199,19 @@ def test_task_and_model_may_both_be_from_outside(
     both = f"trust=[{folder}/net.py,{folder}/task.py]"
     assert evaluate.main([f"run={record.run_id}", both]) == OK
     assert "its code is current" in capsys.readouterr().out
+
+    capsys.readouterr()
+    groups._tasks_from_outside.clear()
+    assert verify.main(["level=consistent"]) == VERIFICATION_FAILED  # nobody named the files
+    told = capsys.readouterr().out
+    assert "its task is of the file 'task.py', which is imported only if it is named" in told
+    assert "refused" not in told
+    one_each = [f"package={folder}/net.py", f"package={folder}/task.py"]
+    assert verify.main(["runs", "level=consistent", *one_each]) == OK
+    assert "consistent: what was counted is as recorded" in capsys.readouterr().out
+    both = f"package=[{folder}/net.py,{folder}/task.py]"
+    assert verify.main([record.run_id, both, "store=again"]) == OK
+    assert "1 re-run" in capsys.readouterr().out
     again = compose([*words, "preset=smoke", *words_of(record)[2:]])
     assert again.resolved() == record.config
     sys.modules.pop("net", None)

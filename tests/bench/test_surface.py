@@ -53,6 +53,21 @@ def test_the_examples_of_the_page_run() -> None:
     for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(compile(text, "python.md", "exec"), names)
     assert torch.isfinite(names["loss"])
+    assert 0 <= names["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("name", ["regbench", "multi_query_recall"])
+def test_a_task_measures_a_model_in_the_midst_of_its_training(name: str) -> None:
+    """As the engine measures it: in eval mode, without gradients; the modes stay as they were."""
+    task = bench.load_task(name, "smoke", test_size=8)
+    model = bench.load_model("gpt2", task, dropout=0.5)
+    frozen = next(module for module in model.modules() if isinstance(module, nn.LayerNorm)).eval()
+    first = task.evaluate(model, "test", "cpu").metrics
+    assert task.evaluate(model, "test", device="cpu").metrics == first  # no dropout
+    assert task.validation_loss(model, "cpu") > 0
+    assert model.training
+    assert not frozen.training
+    assert torch.is_grad_enabled()
 
 
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

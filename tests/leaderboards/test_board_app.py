@@ -173,7 +173,7 @@ def test_published_curves_stand_beside_ours(open_page):
     assert charts(page) == 2
     assert len(page.multiselect(key="sources").value) == 2
     page, _ = open_page("task", preset="paper")
-    assert page.dataframe[0].value["origin"].str.startswith("published (digitised").all()
+    assert page.dataframe[0].value["kind"].str.startswith("published (digitised").all()
 
 
 def test_claims_are_filtered_by_what_the_address_asks_for(open_page, board):

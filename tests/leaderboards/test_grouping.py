@@ -85,7 +85,7 @@ def test_what_the_search_of_its_model_did_not_choose_is_told_from_the_untuned(ma
     searched = row("a", search=tuned())
     untuned, not_chosen = "untuned", "not chosen"
     for rows, expected in (
-        ([searched, *others], [not_chosen, not_chosen, "still improving", untuned, untuned]),
+        ([searched, *others], [not_chosen, "still improving", *[untuned] * 3]),
         (others, [untuned] * 4),
     ):
         assert sorted(line.mark for line in find(build_board(rows))) == sorted(expected)

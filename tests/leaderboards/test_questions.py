@@ -16,6 +16,7 @@ from leaderboards.summary import NAMED, summary
 from leaderboards.views.abilities.heat_map import picture
 from leaderboards.views.abilities.questions import ModelAnswer, answers, families, questions
 
+COUNTS = {7: "Of seven small models run for 7,200 steps, ", 8: "Of eight small models run for "}
 README = (readme.ROOT / "README.md").read_text()
 
 
@@ -104,12 +105,19 @@ def test_the_sentences_above_the_table_are_those_of_its_best_rows(
         if question.in_readme
     ]
     language, recall, overwriting, tracking, _ = best
-    assert "Memory Mosaics and attention behind a short convolution learn new languages" in README
+    prose = " ".join(README.split())
+    shown = [question for question in questions() if question.in_readme]
+    models = [len(answers_by_heading[question.heading]) for question in shown]
+    assert shown[0].steps == 7200
+    assert COUNTS[models[0]] in prose
+    assert "Memory Mosaics and attention behind a short convolution learn new languages" in prose
+    assert min(models[1:]) > models[0]  # "of more, at fewer steps"
+    assert max(question.steps for question in shown[1:]) < shown[0].steps
     assert language == {"memory_mosaic", "conv_attention"}
     assert len(recall) > 4
-    assert "delta rules overwrite best" in README
+    assert "delta rules overwrite best" in prose
     assert overwriting <= {"delta_net", "gated_delta_net", "kda", "rwkv7"}
-    assert "an LSTM tracks a state" in README
+    assert "an LSTM tracks a state" in prose
     assert tracking == {"lstm"}
 
 

@@ -39,6 +39,7 @@ class AbilityQuestion:
         oracle: the label of another one; None where the best row stands for it.
         in_readme: whether README's table has it.
         short: whether a longer training is known to change the answer.
+        ability: whose column on the board's first page has this table's numbers.
     """
 
     heading: str
@@ -51,6 +52,7 @@ class AbilityQuestion:
     model_settings: Mapping[str, Any] | None = None
     in_readme: bool = False
     short: bool = False
+    ability: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,11 @@ class ModelAnswer:
 def questions() -> tuple[AbilityQuestion, ...]:
     """All of them, in the order of the file."""
     return tuple(AbilityQuestion(**entry) for entry in _content()["questions"])
+
+
+def question_of(ability: str) -> AbilityQuestion | None:
+    """The question whose table has the numbers of an ability; None where none is asked."""
+    return next((question for question in questions() if question.ability == ability), None)
 
 
 def families() -> dict[str, list[str]]:

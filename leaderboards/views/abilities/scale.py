@@ -127,26 +127,27 @@ def _direction(test: Test) -> str | None:
 
 
 def scale_of(test: Test, table: RankedTable[Row]) -> Scale | None:
-    """The scale of a table; None where its floor is not known, or lies on its oracle.
+    """The scale of a table; None where an end is not known, or both are equal.
 
-    Where the table lacks a predictor that the card names, an end of the metric's range stands for
-    it. Where there is no oracle, the best row does.
+    Where the table lacks a predictor that the card names, there is none: what a guess reaches is
+    not the worst there can be. Where the card names no floor, an end of the metric's range stands
+    for it; where it names no oracle, the best row does.
     """
     best = "minimise" if (table.rows[0].direction or _direction(test)) == "minimise" else "maximise"
     kind = kind_of(table.task, table.metric)
-    ends = (kind.low, kind.high) if best == "maximise" else (kind.high, kind.low)
-    floor = _end(test.floor, table.rows, ends[0])
+    worst = kind.low if best == "maximise" else kind.high
+    floor = _end(test.floor, table.rows) if test.floor is not None else _finite(worst)
     has_oracle = test.oracle is not None
     scores = [row.mean for row in table.measured if row.mean is not None]
     top = max(scores, default=None) if best == "maximise" else min(scores, default=None)
-    oracle = _end(test.oracle, table.rows, ends[1]) if has_oracle else top
+    oracle = _end(test.oracle, table.rows) if has_oracle else top
     if floor is None or oracle is None or math.isclose(floor, oracle):
         return None
     return Scale(floor, oracle, best=not has_oracle)
 
 
-def _end(stated: str | float | None, rows: Iterable[Row], otherwise: float) -> float | None:
-    """A stated number, or what the predictor of that name reaches."""
+def _end(stated: str | float | None, rows: Iterable[Row]) -> float | None:
+    """A stated number, or what the predictor of that name reaches; None where it was not run."""
     if isinstance(stated, int | float):
         return float(stated)
     if stated is not None:
@@ -156,4 +157,8 @@ def _end(stated: str | float | None, rows: Iterable[Row], otherwise: float) -> f
                 return row.mean
             if row.kind == "reference" and row.model == slug:
                 return row.mean
-    return otherwise if math.isfinite(otherwise) else None
+    return None
+
+
+def _finite(end: float) -> float | None:
+    return end if math.isfinite(end) else None

@@ -73,14 +73,14 @@ def open_page(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def says_what_a_level_means(table: Any) -> bool:
-    config = json.loads(table.proto.columns)["level"]
+    config = json.loads(table.proto.columns)["checked"]
     return str(config["help"]) == f"{explained()}." and all(w in explained() for w in LEVELS)
 
 
 def test_the_table_of_a_task_has_the_level_of_each_row(open_page: Open) -> None:
     page = open_page("task", task="regbench", preset="smoke")
     table = page.dataframe[0]
-    found = list(zip(table.value["model"], table.value["level"], strict=True))
+    found = list(zip(table.value["model"], table.value["checked"], strict=True))
     assert found == [
         ("A", "replicated ×2"),
         ("B", "consistent"),
@@ -88,7 +88,7 @@ def test_the_table_of_a_task_has_the_level_of_each_row(open_page: Open) -> None:
         ("C", "reported"),
     ]
     assert list(table.value["rank"]) == ["1", "2", "3", ""]  # the seed that was sent has none
-    assert "level" in table.proto.column_order
+    assert "checked" in table.proto.column_order
     assert says_what_a_level_means(table)
     by_machine = next(t.value for t in page.dataframe if "largest difference" in t.value)
     assert list(by_machine["machine"]) == ["A 1", "B 2"]
@@ -99,10 +99,10 @@ def test_the_table_of_a_task_has_the_level_of_each_row(open_page: Open) -> None:
 
 def test_the_page_of_a_model_has_the_level_of_each_row(open_page: Open) -> None:
     table = open_page("model", model="a").dataframe[0]
-    assert list(table.value["level"]) == ["replicated ×2"]
-    assert "level" in table.proto.column_order
+    assert list(table.value["checked"]) == ["replicated ×2"]
+    assert "checked" in table.proto.column_order
     assert says_what_a_level_means(table)
-    assert list(open_page("model", model="c").dataframe[0].value["level"]) == ["reported"] * 2
+    assert list(open_page("model", model="c").dataframe[0].value["checked"]) == ["reported"] * 2
 
 
 def test_the_page_of_a_record_has_its_own_level_and_that_of_each_seed(
@@ -112,7 +112,7 @@ def test_the_page_of_a_record_has_its_own_level_and_that_of_each_seed(
     html = "\n".join(part.proto.body for part in page.get("html"))
     assert "replicated ×2 (reported: somebody" in html
     seeds = page.dataframe[0]
-    assert list(seeds.value["level"]) == ["replicated ×2"] * 2
+    assert list(seeds.value["checked"]) == ["replicated ×2"] * 2
     assert says_what_a_level_means(seeds)
     again = page.dataframe[1].value
     assert list(again["machine again"]) == ["A 1", "B 2"]

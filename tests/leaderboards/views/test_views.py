@@ -324,8 +324,11 @@ def test_replications_and_own_rows_are_told_as_such(opened, make_record):
     assert (line["board"], line["again"], line["outside what seeds explain"]) == (0.6, 0.5, "yes")
     assert line["difference"] == pytest.approx(-0.1)
     told = table_lines([row, mine], {})
-    assert [one["trust"] for one in told] == ["reported", "reported, yours"]
-    assert "yours" in told[1]["origin"]
+    assert [one["checked"] for one in told] == ["reported", "reported"]
+    assert (told[1]["kind"], told[1]["origin"]) == (mine.kind, "yours")
+    # The words of read_board: one name for one thing.
+    assert {"kind", "origin", "checked", "admitted", "mark", "note", "outcome"} <= told[0].keys()
+    assert not {"level", "trust"} & told[0].keys()
 
 
 def test_a_record_says_what_its_model_was_examined_for(opened, make_record):

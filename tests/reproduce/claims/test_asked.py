@@ -10,6 +10,7 @@ import pytest
 from bench import Number, Runs, above, judge, read_board, read_records, within
 from bench.records.schema import RunRecord
 from core.errors import UserError
+from tests.reproduce.claims.samples import record as make_run
 
 ACCURACY = Number("accuracy", "accuracy")
 GPT2 = Runs("GPT2", model="gpt2")
@@ -105,3 +106,57 @@ def test_a_known_name_without_runs_leaves_a_claim_open(records: list[RunRecord])
         "with 3"
     )
     assert judge(within(ACCURACY.of(GPT2), 0.5), []).verdict == "not enough evidence"
+
+
+def test_runs_of_different_tasks_or_presets_are_judged_on_purpose_alone() -> None:
+    seeds = range(5)
+    mine = [make_run(s, 0.98 + s / 1000, task="RunningSign", model="lstm") for s in seeds]
+    theirs = [make_run(s, 0.84 + s / 1000, task="regbench", model="gpt2") for s in seeds]
+    lstm = Runs("LSTM", model="lstm")
+    tasks = r"different tasks \(RunningSign, regbench\): give records of one, read_records"
+    for second in (GPT2, GPT2.but("GPT2", task="regbench")):
+        rule = above(ACCURACY.of(lstm), ACCURACY.of(second))
+        with pytest.raises(UserError, match=f"the two sides are of {tasks}"):
+            judge(rule, [*mine, *theirs])
+    on_purpose = above(
+        ACCURACY.of(lstm.but("LSTM", task="RunningSign")),
+        ACCURACY.of(GPT2.but("GPT2", task="regbench")),
+    )
+    assert judge(on_purpose, [*mine, *theirs]).verdict == "reproduced"
+
+    of_both = [*theirs, make_run(0, 0.98, task="RunningSign", model="gpt2")]
+    with pytest.raises(UserError, match=f"runs of GPT2 are of {tasks}"):
+        judge(within(ACCURACY.of(GPT2), 0.5), of_both)
+
+    larger = [make_run(s, 0.9, task="regbench", model="gpt2", preset="laptop") for s in seeds]
+    presets = r"different presets \(laptop, smoke\): give records of one, read_records"
+    with pytest.raises(UserError, match=f"runs of GPT2 are of {presets}"):
+        judge(within(ACCURACY.of(GPT2), 0.5), [*theirs, *larger])
+    chosen = Runs("GPT2", model="gpt2", choose=lambda run: run.preset == "laptop")
+    assert judge(within(ACCURACY.of(chosen), 0.5), [*theirs, *larger]).seeds == 5
+
+
+def test_committed_records_of_all_presets_are_refused_without_one() -> None:
+    regbench = read_records(None, task="regbench")
+    with pytest.raises(UserError, match=r"GPT2 are of different presets \(laptop, smoke\)"):
+        judge(within(ACCURACY.of(GPT2), 0.5), regbench)
+
+
+def test_sides_that_differ_in_the_task_or_its_steps_are_told(records: list[RunRecord]) -> None:
+    few = GPT2.but("GPT2, few", {"tasks.training_automata": 100, "tasks.variant": "held_out"})
+    many = GPT2.but("GPT2, many", {"tasks.training_automata": 500, "tasks.variant": "held_out"})
+    named = judge(above(ACCURACY.of(many), ACCURACY.of(few)), records)
+    assert "the sides differ" not in named.evidence
+    mosaic = Runs("Mosaic", model="memory_mosaic", settings=few.settings)
+    unnamed = judge(above(ACCURACY.of(mosaic), ACCURACY.of(GPT2)), records)
+    assert "the sides differ in tasks.training_automata (100 and 100, 500)" in unnamed.evidence
+
+
+def test_a_class_of_a_file_is_named_by_its_place_too() -> None:
+    runs = [make_run(seed, 0.9, task="Sign", model="GatedConv") for seed in range(3)]
+    for model in ("GatedConv", "./gated_conv.py:GatedConv", "package.GatedConv"):
+        for task in ("Sign", "~/sign.py:Sign"):
+            named = Runs("mine", task=task, model=(model, "gpt2"))
+            assert (named.task, named.model) == ("Sign", ("GatedConv", "gpt2"))
+            one = named.but("mine", model=model)
+            assert judge(within(ACCURACY.of(one), 0.5), runs).seeds == 3
