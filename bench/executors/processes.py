@@ -118,9 +118,9 @@ class Pool:
         arguments = (theirs, self._work, environment, dict(os.environ))
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
         with _for_the_server(self._environments[place]):
-            # A worker has no Ctrl-C until it is able to handle it. The server, which the first start
-            # brings, never has any of these: what ends a whole group, as `timeout` does, would end
-            # it, and with it its workers, before they have kept a checkpoint.
+            # A worker has no Ctrl-C until it is able to handle it. The server, which comes with the
+            # first start, never has any of these: what ends a whole group, as `timeout` does, would
+            # end it, and with it its workers, before they have kept a checkpoint.
             start_with_blocked(process, signal.SIGINT, *STOPS)
         theirs.close()  # or the end of the child would not close the pipe
         worker = _Worker(process, ours, place)
