@@ -1,4 +1,5 @@
-"""Prove that older code gives the same bytes: ``python -m bench.equivalence``."""
+"""Prove that older code gives the same bytes, or the same numbers up to rounding:
+``python -m bench.equivalence``."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from bench.config.command_line import Settings, read_with_lists
 from bench.config.files import models_of
 from bench.config.groups import choices
 from bench.records.equality.renames import Renames
+from bench.records.equivalence import Proof
 from bench.runs.requests import ProofRequest
 from core.errors import UserError, command, nearest
 from core.places import absolute
@@ -18,6 +20,7 @@ HELP = """\
 usage: python -m bench.equivalence moved=true [commit=COMMIT] [store=PATH]
        python -m bench.equivalence renamed=FILE:NAME=NEW ... [commit=COMMIT] [store=PATH]
        python -m bench.equivalence tasks=TASK [models=MODEL|"models=[a,b]"] [commit=COMMIT]
+       python -m bench.equivalence rounding=true tasks=TASK [models=MODEL] [commit=COMMIT]
        python -m bench.equivalence records=true [tasks=TASK] [preset=PRESET]
 
 Prove that a task and its models compute what they did in an older commit, so that records and runs
@@ -32,11 +35,19 @@ names of functions, classes, values and files are told by renamed=. Otherwise bo
 short runs in processes of their own, and the hashes of the data, all bytes of the weights and
 everything that was measured must be the same.
 
+A faster form of a model sums in another order, so its bytes differ. rounding=true proves that its
+numbers differ by no more than rounding explains: both sides make trainings of 50 steps, in float64
+and in float32, from the same weights, batches and dropout. Where a committed loss falls by a jump,
+one such run is made again in full, which takes as long as the record says. Records are then served
+and ranked as "equal up to rounding", and nothing goes on from their checkpoints or weights.
+
   moved=true     by definitions; all tasks and models of the committed records and of your runs
   renamed=FILE:NAME=NEW
                  likewise, where NAME at the top of the older FILE is called NEW in this checkout;
                  FILE=NEW_FILE for a file; may be given several times
-  store=PATH     where your runs are (default runs)
+  rounding=true  up to rounding; what was compared is kept, and a stopped command goes on
+  store=PATH     where your runs are (default runs); with rounding=true where runs are made in full,
+                 and what was compared is kept (default runs/rounding)
   tasks=TASK     a task after its code changed, or that of its models
   models=MODEL   default: the models with committed records, else those that the task lists
   commit=COMMIT  the older one (default HEAD: changes that are not committed yet)
@@ -44,12 +55,14 @@ everything that was measured must be the same.
   records=true   every committed record of an earlier form, each against the commit that made it
   tasks.KEY=…    for every run of a task that has the key, such as tasks.stories=PATH
 
-What is run: each setting of the committed records once, with 12 training steps (a measurement: its
-protocol at preset smoke), and the task's predictors without training.
+What is run for equal bytes: each setting of the committed records once, with 12 training steps (a
+measurement: its protocol at preset smoke), and the task's predictors without training.
 Exit code 4 when something differs; the first difference is told.
 example: python -m bench.equivalence tasks=regbench commit=HEAD"""
 
-KEYS = ("tasks", "models", "commit", "preset", "records", "moved", "renamed", "store")
+KEYS = (
+    *("tasks", "models", "commit", "preset", "records", "moved", "renamed", "rounding", "store"),
+)
 RENAMED = "renamed="
 OF_MOVES = ("moved", "commit", "store")
 
@@ -74,11 +87,15 @@ def request_of(settings_and_renamed: tuple[Settings, list[str]]) -> ProofRequest
     models = settings.get("models")
     models = [models] if isinstance(models, str) else models
     _check(settings, models or [], extra, renamed)
+    by: Proof = "definitions" if settings.get("moved") else "runs"
+    if settings.get("rounding"):
+        by = "rounding"
+    usual_store = "runs/rounding" if by == "rounding" else "runs"
     return ProofRequest(
         commit=None if settings.get("records") else str(settings.get("commit", "HEAD")),
-        by_definitions=bool(settings.get("moved")),
+        by=by,
         renames=Renames.read(renamed),
-        store=absolute(str(settings.get("store", "runs"))),
+        store=absolute(str(settings.get("store", usual_store))),
         task=settings.get("tasks"),
         models=models,
         preset=settings.get("preset"),
@@ -94,16 +111,21 @@ def _check(
         if key.partition(".")[0] not in ("tasks", "models", "training") or "." not in key:
             raise UserError(f"there is no setting '{key}': {nearest(key, KEYS)}")
     task, records = settings.get("tasks"), settings.get("records", False)
-    moved = settings.get("moved", False)
-    for key, value in (("records", records), ("moved", moved)):
+    moved, rounding = settings.get("moved", False), settings.get("rounding", False)
+    for key, value in (("records", records), ("moved", moved), ("rounding", rounding)):
         if not isinstance(value, bool):
             raise UserError(f"{key}={value} is neither true nor false")
     if renamed and not moved:
         raise UserError("renamed= proves by definitions, as moved=true does: leave moved= out")
     if moved and (other := [*(key for key in settings if key not in OF_MOVES), *extra]):
         raise UserError(f"moved=true looks at all tasks and models: leave {other[0]}= out")
-    if "store" in settings and not moved:
-        raise UserError("only moved=true looks at a store: leave store= out")
+    if "store" in settings and not moved and not rounding:
+        raise UserError("only moved=true and rounding=true have a store: leave store= out")
+    if rounding and records:
+        raise UserError(
+            "rounding=true compares one task with one older commit: give tasks= and commit=, and "
+            "leave records= out"
+        )
     if task is None and not records and not moved:
         raise UserError(
             "name a task by tasks=TASK, or ask for moved=true or records=true; --help explains"

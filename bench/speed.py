@@ -26,6 +26,9 @@ it spends, anything else by the clock. Nothing else should run on the machine me
 settings, with their defaults:
 {settings}
 
+With before=FOLDER the models of this checkout are timed beside those of another one instead, each
+in a process of its own, a pass of either in turn.
+
 example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
 
 

@@ -59,7 +59,8 @@ sweep:
   "sweep.search_space={{training.lr:[1e-3,3e-4],models.layers:[2,4]}}"
                          replaces the task's; a key that only some models have is left out for the
                          others, and a key given by itself, such as training.lr=1e-3, is held fixed
-  dry_run=true           count and estimate, as if there were no record yet, and run nothing
+  dry_run=true           run nothing: count the runs without a record, and estimate the models that
+                         have some, as if they had no record yet
   device_like=NAME       with dry_run=true: hours and memory on that device, trainings alone and
                          stacked, and how many devices pay: h100, h200, a100, rtx4090, or here
 

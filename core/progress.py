@@ -73,7 +73,7 @@ class _Lines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._started: dict[str, tuple[float, int, int]] = {}
+        self._started: dict[str, tuple[float, int]] = {}  # when, and how much was done then
         self._last_line: dict[str, float] = {}
         self._running: dict[str, tuple[str, int, int]] = {}  # the latest report comes last
         self._spoke = time.monotonic()
@@ -94,9 +94,12 @@ class _Lines:
             now, work = time.monotonic(), _work(description)
             started = self._started
             self._last_line.setdefault(work, now)
-            if work not in started or started[work][1] > done or started[work][2] != total:
-                started[work] = (now, done, total)
-            self._running.pop(work, None)
+            before = self._running.pop(work, (description, 0, total))
+            said_before, done_before, total_before = before
+            # The total of one work may change on the way; another part of it is timed anew.
+            is_other = total != total_before and (description != said_before or done == 0)
+            if work not in started or done < done_before or is_other:
+                started[work] = (now, done)
             self._running[work] = (description, done, total)
             if done >= total or now - self._last_line[work] >= SECONDS_BETWEEN_LINES:
                 self._say(work)
@@ -113,7 +116,7 @@ class _Lines:
 
     def _say(self, work: str) -> None:
         now, (description, done, total) = time.monotonic(), self._running[work]
-        begin, first, _ = self._started[work]
+        begin, first = self._started[work]
         elapsed = now - begin
         self._last_line[work] = now
         if done >= total:

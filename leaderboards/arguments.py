@@ -11,6 +11,8 @@ from typing import NamedTuple
 from core.errors import UserError, nearest
 from core.places import absolute
 
+BOARD = "board.parquet"  # of a store
+
 
 class Arguments(NamedTuple):
     """What was given; a setting may be given several times."""
@@ -44,6 +46,19 @@ class Arguments(NamedTuple):
         if value not in ("true", "false"):
             raise UserError(f"{key}={value} is neither true nor false")
         return value == "true"
+
+
+def board_place(arguments: Arguments, default: Path) -> Path:
+    """The board that ``board=`` names, or that of the store that ``store=`` does.
+
+    Raises:
+        UserError: both are given, or one of them twice.
+    """
+    if "store" not in arguments.settings:
+        return arguments.place("board", default)
+    if "board" in arguments.settings:
+        raise UserError("board= and store= both name a board: give one of them")
+    return arguments.place("store", "") / BOARD
 
 
 def _sets(word: str) -> bool:

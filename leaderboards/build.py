@@ -7,13 +7,13 @@ from pathlib import Path
 
 from core.errors import command
 from core.words import command_line
-from leaderboards.arguments import read
+from leaderboards.arguments import BOARD, read
 
 FOLDER = Path(__file__).resolve().parent
 COMMITTED = FOLDER / "board.parquet"
 STORE = Path("runs")  # of bench, in the working directory
-LOCAL = STORE / "board.parquet"
-SETTINGS = ("records", "output", "local", "skip_refused", "drop_stale")
+LOCAL = STORE / BOARD
+SETTINGS = ("records", "output", "local", "store", "skip_refused", "drop_stale")
 
 HELP = """\
 usage: python -m leaderboards.build [key=value ...] [--check]
@@ -22,6 +22,8 @@ usage: python -m leaderboards.build [key=value ...] [--check]
   local=true       add the records of runs/records and the verdicts of runs/reproductions (but of
                    reproductions with changed settings), and write runs/board.parquet, which is
                    yours and is not committed
+  store=FOLDER     as local=true, with the runs of another store than runs/: the board goes to
+                   FOLDER/board.parquet
   output=FOLDER    where the board goes (default leaderboards/board.parquet)
   skip_refused=true
                    exit code 0 although files cannot be shown
@@ -45,10 +47,12 @@ def default_board() -> Path:
     return LOCAL if LOCAL.exists() else COMMITTED
 
 
-ELSEWHERE = {
-    "store": "records=STORE/records output=STORE/board.parquet is the board of another store"
-}
-READ = partial(read, settings=SETTINGS, flags=("--check",), elsewhere=ELSEWHERE)
+def board_of(store: Path) -> Path:
+    """Where the board of a store's runs lies."""
+    return store / BOARD
+
+
+READ = partial(read, settings=SETTINGS, flags=("--check",))
 main = command_line(HELP, READ, "leaderboards.making:build_board")
 _alone = command_line(HELP, READ, "leaderboards.making:build_in_own_process")
 

@@ -9,17 +9,18 @@ from typing import NamedTuple
 from core.errors import UserError, command
 from core.places import absolute
 from core.words import command_line
-from leaderboards.arguments import Arguments, read
+from leaderboards.arguments import Arguments, board_place, read
 from leaderboards.build import COMMITTED
 
 HELP = """\
-usage: python -m leaderboards.export FOLDER [board=FOLDER]
+usage: python -m leaderboards.export FOLDER [board=FOLDER | store=FOLDER]
 
 Writes the board as a site: a page for each task, model, claim and record, with tables that sort,
 charts, badges, LaTeX and BibTeX of each table, and the rows of each task as CSV and Parquet. It
 opens from the folder, without a server and without a network, and on any host of files.
 
   board=FOLDER   the board to show (default leaderboards/board.parquet, the committed one)
+  store=FOLDER   the board of the runs in a store: board=FOLDER/board.parquet
 A FOLDER with other files is refused. One that an export wrote is renewed: what the last export
 wrote is replaced or removed, whatever else lies there stays.
 example: python -m leaderboards.export site/"""
@@ -40,11 +41,10 @@ def request_of(arguments: Arguments) -> ExportRequest:
     """
     if len(arguments.names) != 1:
         raise UserError("name the one folder that the site goes to, such as site/; --help explains")
-    return ExportRequest(absolute(arguments.names[0]), arguments.place("board", COMMITTED))
+    return ExportRequest(absolute(arguments.names[0]), board_place(arguments, COMMITTED))
 
 
-ELSEWHERE = {"store": "board=STORE/board.parquet is the board of a store"}
-READ = partial(read, settings=("board",), takes_names=True, elsewhere=ELSEWHERE)
+READ = partial(read, settings=("board", "store"), takes_names=True)
 main = command_line(HELP, READ, request_of, "leaderboards.site.exporting:export")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,8 @@ from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.places import absolute, shown
 from core.progress import progress
+from leaderboards import build as places
 from leaderboards.arguments import Arguments
-from leaderboards.build import COMMITTED as COMMITTED_BOARD
-from leaderboards.build import FOLDER, LOCAL, STORE
 from leaderboards.render import PRESETS
 from leaderboards.tables import status
 from leaderboards.tables.builder import Inputs, build
@@ -42,6 +42,7 @@ class BoardRequest:
         only_check: compare the board with the records, and write nothing.
         skip_refused: whether files that cannot be shown are no failure.
         drop_stale: whether verifications of records that are gone are deleted.
+        of_store: the words of a command line that name the store, with a space before them.
     """
 
     house: Path
@@ -51,6 +52,7 @@ class BoardRequest:
     only_check: bool
     skip_refused: bool
     drop_stale: bool
+    of_store: str = ""
 
 
 def build_board(arguments: Arguments) -> int:
@@ -59,7 +61,8 @@ def build_board(arguments: Arguments) -> int:
     Raises:
         UserError: arguments that cannot be given together, or as :func:`make`.
     """
-    local, only_check = arguments.true("local"), "--check" in arguments.flags
+    only_check = "--check" in arguments.flags
+    store, of_store = _store(arguments)
     folders = [absolute(folder) for folder in arguments.settings.get("records", [])]
     for folder in folders:
         if not folder.is_dir():
@@ -71,15 +74,32 @@ def build_board(arguments: Arguments) -> int:
             "--check out"
         )
     request = BoardRequest(
-        house=FOLDER,
+        house=places.FOLDER,
         folders=folders,
-        store=STORE if local else None,
-        output=arguments.place("output", LOCAL if local else COMMITTED_BOARD),
+        store=store,
+        output=arguments.place("output", places.board_of(store) if store else places.COMMITTED),
         only_check=only_check,
         skip_refused=skip_refused,
         drop_stale=drop_stale,
+        of_store=of_store,
     )
     return make(request)
+
+
+def _store(arguments: Arguments) -> tuple[Path | None, str]:
+    """The store whose runs stand on the board too, if there is one, and the words that name it.
+
+    Raises:
+        UserError: there is no such store, or two are named.
+    """
+    if "store" not in arguments.settings:
+        return (places.STORE, " local=true") if arguments.true("local") else (None, "")
+    store = arguments.place("store", places.STORE)
+    if not store.is_dir():
+        raise UserError(f"there is no store {shown(store)}: store=FOLDER holds runs of your own")
+    if "local" in arguments.settings and not arguments.true("local"):
+        raise UserError("store=FOLDER adds runs of your own, and local=false leaves them out")
+    return store, f" store={shlex.quote(shown(store))}"
 
 
 def build_in_own_process(arguments: Arguments) -> int:
@@ -106,7 +126,7 @@ def make(request: BoardRequest) -> int:
     sources = inputs(folders, request.house, request.store)
     if request.store and not request.folders and not request.only_check:
         sources = replace(sources, committed=request.house / "board.parquet")
-    own_words = " local=true" if request.store else ""
+    own_words = request.of_store
     stale: list[status.Verification] = []
     wrong_cards = use_cards_of(request.store) if request.store else []
     refused: list[UserError] = []
@@ -147,7 +167,9 @@ def make(request: BoardRequest) -> int:
         print(f"{shown(request.output)}: {size}")
         for line in places_of_yours(board) if request.store else []:
             print(terminal(line))
-        print("open it with `python -m leaderboards.serve`")
+        other = absolute(request.output) != absolute(places.default_board())
+        board_words = f" board={shlex.quote(shown(request.output))}" if other else ""
+        print(f"open it with `python -m leaderboards.serve{board_words}`")
     return VERIFICATION_FAILED if refused and not request.skip_refused else OK
 
 

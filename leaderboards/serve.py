@@ -16,6 +16,7 @@ usage: python -m leaderboards.serve [key=value ...]
 
   board=FOLDER   the board to show (default runs/board.parquet if there is one, else the committed
                  leaderboards/board.parquet)
+  store=FOLDER   the board of the runs in another store: board=FOLDER/board.parquet
   port=N         default 8501; 0 takes any free one
   address=NAME   default localhost, for this machine alone; 0.0.0.0 for every machine that reaches
                  this one
@@ -70,9 +71,8 @@ def free_port(address: str, wanted: str) -> int:
         return int(trial.getsockname()[1])
 
 
-SETTINGS = ("board", "port", "address", "hosts")
-ELSEWHERE = {"store": "board=STORE/board.parquet is the board of a store"}
-READ = partial(read, settings=SETTINGS, elsewhere=ELSEWHERE)
+SETTINGS = ("board", "store", "port", "address", "hosts")
+READ = partial(read, settings=SETTINGS)
 main = command_line(HELP, READ, "leaderboards.screens.server:serve")
 
 

@@ -186,15 +186,15 @@ def _check(column: str, value: object, rows: list[Row]) -> None:
     if kind not in ("str", "tuple[str,"):
         return
     text = as_name(name, value, "a text")
-    there: set[str] = set()
+    values_of_board: set[str] = set()
     for row in rows:
         content = getattr(row, column)
-        there.update([content] if isinstance(content, str) else content or ())
-    known = {*VOCABULARY.get(column, ())}
+        values_of_board.update([content] if isinstance(content, str) else content or ())
+    known_values = {*VOCABULARY.get(column, ())}
     if column == "model":
-        known = set().union(*map(choices, model_groups()))
+        known_values = set().union(*map(choices, model_groups()))
     if rows:  # else there is nothing that it could be compared with
-        refuse_unknown(name, text, known, there)
+        refuse_unknown(name, text, known_values, values_of_board)
 
 
 def _is_one(row: Row, column: str, values: list[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from bench.config.groups import NOT_COMMITTED, guests
 from bench.records.report import in_full
 from bench.records.schema import RunRecord
 from core.amounts import amount
+from core.places import absolute
 from core.places import shown as shown_path
 from core.screen import console
 from core.statistics import POWER
@@ -68,9 +70,16 @@ def print_verdicts(
     figure = folder / "figure.png"
     others = sorted(path.name for path in folder.iterdir() if path != figure)
     screen.print(f"open {shown_path(figure)}  (beside it: {', '.join(others)})")
-    screen.print(
-        "on the leaderboard: python -m leaderboards.build local=true, then nox -s leaderboard"
-    )
+    screen.print(_way_to_the_board(store))
+
+
+def _way_to_the_board(store: Path) -> str:
+    """The commands that show the runs of a store on the leaderboard, from any folder."""
+    build, serve = "python -m leaderboards.build", "python -m leaderboards.serve"
+    if absolute(store) == absolute("runs"):
+        return f"on the leaderboard: {build} local=true, then {serve}"
+    word = f"store={shlex.quote(shown_path(absolute(store)))}"
+    return f"on the leaderboard: {build} {word}, then {serve} {word}"
 
 
 def guest_lines(records: Iterable[RunRecord], varied: Iterable[str]) -> list[str]:

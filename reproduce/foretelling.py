@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from bench.config.command_line import shown
 from bench.records.store import Store
 from bench.runs.shelf import Shelf
 from bench.search.estimate import foretell, print_run_count
 from bench.search.plan import plan_sweep
+from bench.search.remaining.left import in_kinds
 from core.places import shown as shown_place
 from reproduce.experiment import Experiment, Plan
 from reproduce.obtaining import committed_folders, single_runs
-from reproduce.planned import PlannedRun, missing, planned
+from reproduce.planned import PlannedRun, missing, planned, sweep_names
 from reproduce.request import Request
-
-# What a run is called where runs are counted, by its role.
-KINDS = {
-    "single": "run",
-    "trial": "trial",
-    "final": "final run",
-    "control": "control without training",
-    "baseline": "predictors without training",
-}
 
 
 def foretell_runs(request: Request, experiment: Experiment) -> None:
@@ -53,13 +42,6 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
     print(_left(request, planned(plan, shelf, experiment.control)))
 
 
-def sweep_names(sweeps: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What each is called: its task, and what not all have, for several may share a task."""
-    written = [[shown(key, value) for key, value in settings.items()] for settings in sweeps]
-    shared = set.intersection(*map(set, written)) if written else set()
-    return [" ".join(w for w in s if w.startswith("tasks") or w not in shared) for s in written]
-
-
 def _shelf(request: Request, plan: Plan) -> Shelf:
     """Where the plan finds what was run already."""
     folders = committed_folders(request, plan) if request.committed else []
@@ -74,8 +56,7 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     if not (new := missing(runs)):
         sentence = f"every run that this figure needs has a record {where}: nothing would be run"
         return sentence + (" (committed=false runs it here)" if request.committed else "")
-    kinds = Counter(KINDS[run.role] for run in new)
-    counted = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
+    counted = in_kinds(new)
     have = "has" if len(new) == 1 else "have"
     sentence = (
         f"{len(new)} of the {len(runs)} runs that are needed {have} no record {where}: {counted}"

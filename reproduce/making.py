@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from bench.config.settings import Configuration
@@ -18,6 +19,7 @@ from core.progress import progress
 from reproduce.claims.controls import is_twin, without_twins
 from reproduce.experiment import Experiment
 from reproduce.obtaining import belonging, committed_folders, single_runs
+from reproduce.planned import sweep_names
 from reproduce.request import Request
 
 
@@ -31,12 +33,15 @@ def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
     with progress() as show:
 
         def take(runs: Sequence[Configuration], controls: Sequence[Configuration]) -> None:
-            new_records = make_all(runs, show, controls) if runs or controls else []
+            new_records = make_all(runs, show, controls, tell) if runs or controls else []
             records.update((r.run_id, r) for r in without_twins(new_records))
             twins.update((r.run_id, r) for r in new_records if is_twin(r))
 
-        for sweep in map(plan_sweep, plan.sweeps):
-            records |= {r.run_id: r for r in records_of(sweep, show)}
+        names = sweep_names(plan.sweeps)
+        for number, (name, settings) in enumerate(zip(names, plan.sweeps, strict=True), 1):
+            sweep = plan_sweep(settings)
+            title = f"sweep {number} of {len(names)} ({name})"
+            records |= {r.run_id: r for r in records_of(sweep, show, tell, title)}
             take((), experiment.control.twins_of((), (sweep,)))
         take(configurations, experiment.control.twins_of(configurations, ()))
         for settings in plan.baselines:
@@ -45,6 +50,11 @@ def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
     runs = _with_committed(request, experiment, one_of_each(records.values()))
     own_twins = experiment.control.twins(runs, one_of_each(twins.values()))
     return list({record.run_id: record for record in [*runs, *own_twins]}.values())
+
+
+def tell(sentence: str) -> None:
+    """Say what begins now, where progress is said too."""
+    print(sentence, file=sys.stderr)
 
 
 def _with_committed(

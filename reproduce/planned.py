@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.config.config import training_configuration
-from bench.config.samplers import tried
+from bench.config.command_line import shown
 from bench.config.settings import Configuration
-from bench.records.schema import Role, RunRecord
-from bench.runs.shelf import Shelf, training_key
-from bench.search.plan import Entry, plan_sweep
-from bench.search.published import covers
+from bench.runs.shelf import Shelf
+from bench.search.plan import plan_sweep
+from bench.search.remaining.planned import PlannedRun as PlannedRun
+from bench.search.remaining.planned import missing as missing
+from bench.search.remaining.planned import predictors_run, searched_runs, single_run
 from reproduce.claims.controls import NoControl, Untrained
 from reproduce.experiment import Plan, composed
-
-
-@dataclass(frozen=True, eq=False)
-class PlannedRun:
-    """One run of a plan.
-
-    Attributes:
-        configuration: as it is run; of a final run whose setting no search has chosen yet, that
-            before the search.
-        key: equal for the same run, whichever figure asks for it.
-        training: equal for runs that share one training, which is paid once.
-        identities: what its record may be called.
-        served: its record, if there is one.
-    """
-
-    configuration: Configuration
-    role: Role
-    key: str
-    training: str
-    identities: tuple[str, ...] = ()
-    served: RunRecord | None = None
 
 
 def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[PlannedRun]:
@@ -43,84 +21,20 @@ def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[Pl
     their twins for the control, and one for the predictors without training of each task."""
     configurations = composed(plan.runs)
     sweeps = [plan_sweep(settings) for settings in plan.sweeps]
-    runs = [_single(configuration, shelf) for configuration in configurations]
+    runs = [single_run(configuration, shelf) for configuration in configurations]
     for twin in control.twins_of(configurations, sweeps):
-        runs.append(_single(twin, shelf, "control"))
+        runs.append(single_run(twin, shelf, "control"))
     without = [Configuration.of(settings) for settings in plan.baselines]
     for sweep in sweeps:
         without.append(sweep.entries[0].configuration)
         for entry in sweep.entries:
-            runs += _searched(entry, shelf)
-    runs += [_predictors(configuration, shelf) for configuration in without]
+            runs += searched_runs(entry, shelf)
+    runs += [predictors_run(configuration, shelf) for configuration in without]
     return list({run.key: run for run in runs}.values())
 
 
-def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
-    """Those that have no record."""
-    return [run for run in runs if run.served is None]
-
-
-def _single(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
-    key = f"{configuration.seed} {configuration.setting}"
-    trained = training_configuration(configuration)
-    training = key
-    if trained is not configuration:
-        training = f"{configuration.seed} {trained.setting}"
-    names = shelf.identities(configuration)
-    return PlannedRun(
-        configuration,
-        role,
-        f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{key}",
-        training,
-        names,
-        shelf.find(names, configuration.seed, trial=role == "trial"),
-    )
-
-
-def _predictors(configuration: Configuration, shelf: Shelf) -> PlannedRun:
-    """One for all of them: they cost seconds, and their labels are the task's to know."""
-    of = configuration.model_copy(update={"models": {}, "seed": 0})
-    key = f"predictors {training_key({'tasks': of.resolved()['tasks']}, 0)}"
-    records = shelf.predictors(of)
-    names = tuple(record.identity for record in records)
-    return PlannedRun(of, "baseline", key, key, names, records[0] if records else None)
-
-
-def _searched(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
-    """A model of a sweep: the final runs of the setting that a search chose, else trials first."""
-    configuration = entry.configuration
-    chosen = _chosen(entry, shelf)
-    if chosen is not None:
-        for final in chosen.final_runs():
-            yield _single(final, shelf, "final")
-        return
-    sweep, seed = configuration.sweep, configuration.seed
-    settings = tried(entry.space, sweep.sampler, sweep.n_trials, seed)
-    trials = [_single(entry.at(setting), shelf, "trial") for setting in settings]
-    yield from trials
-    for final in configuration.final_runs():
-        # The first final run has the weights of a trial.
-        key = f"final {final.seed} of {configuration.overrides} {dict(entry.space)}"
-        training = trials[0].training if final.seed == configuration.seed else key
-        yield PlannedRun(final, "final", key, training)
-
-
-def _chosen(entry: Entry, shelf: Shelf) -> Configuration | None:
-    """The setting that a search over this space has come to, among finished final runs."""
-    budget = min(entry.configuration.sweep.n_trials, entry.settings)
-    for record in shelf.finals(entry.configuration):
-        study = record.study
-        if study is None or not covers(study.search_space, entry.space):
-            continue
-        extended = study.search_space != dict(entry.space)
-        if len(study.trials) == budget or (extended and len(study.trials) > budget):
-            setting = {key: _value(record, key) for key in study.search_space}
-            chosen = entry.at(setting)
-            if record.identity in shelf.identities(chosen):
-                return chosen
-    return None
-
-
-def _value(record: RunRecord, key: str) -> Any:
-    section, _, name = key.partition(".")
-    return record.config[section].get(name)
+def sweep_names(sweeps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What each is called: its task, and what not all have, for several may share a task."""
+    written = [[shown(key, value) for key, value in settings.items()] for settings in sweeps]
+    shared = set.intersection(*map(set, written)) if written else set()
+    return [" ".join(w for w in s if w.startswith("tasks") or w not in shared) for s in written]

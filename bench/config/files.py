@@ -15,7 +15,7 @@ from typing import Any
 from yaml import YAMLError
 
 from bench.config.groups import check_class, folder_of, own_file
-from bench.config.yaml_files import read_yaml
+from bench.config.yaml_files import fault_of_yaml, read_yaml
 from core.errors import UserError
 from core.files import ROOT
 
@@ -103,7 +103,6 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = read_yaml(path)
     except (YAMLError, UnicodeDecodeError, OSError) as error:
-        first = str(error).partition("\n")[0]
-        raise UserError(f"a configuration file cannot be read: {path}: {first}") from None
+        raise UserError(fault_of_yaml(error, str(path))) from None
     assert isinstance(content, dict)
     return {str(key): value for key, value in content.items()}

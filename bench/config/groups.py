@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from yaml import YAMLError
 
 from bench.config.source_files import class_name, refuse_files_of_one_name, use_named
-from bench.config.yaml_files import read_yaml
+from bench.config.yaml_files import fault_of_yaml, read_yaml
 from core.errors import UserError, nearest
 from core.files import ROOT, when_changed
 
@@ -104,14 +105,19 @@ def check_class(group: str, name: str, content: dict[str, Any]) -> None:
 
 
 _tasks_from_outside: dict[str, dict[str, Any]] = {}
+_files_from_outside: dict[str, dict[str, str]] = {}  # of each task: key -> where it is written
 
 
-def add_task_from_outside(name: str, content: Mapping[str, Any]) -> None:
+def add_task_from_outside(
+    name: str, content: Mapping[str, Any], files: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """A task that has no file in tasks/ is known by this name from now on.
 
     Args:
         content: what such a file would hold.
+        files: key -> where it is written, as a sentence names it.
     """
+    _files_from_outside[name] = dict(files)
     if _tasks_from_outside.get(name) != content:
         _tasks_from_outside[name] = dict(content)
         own_file.cache_clear()
@@ -120,6 +126,11 @@ def add_task_from_outside(name: str, content: Mapping[str, Any]) -> None:
 def task_from_outside(name: str) -> dict[str, Any] | None:
     """What is known of a task that was added; None for those of this project, and for others."""
     return _tasks_from_outside.get(name)
+
+
+def file_of_task(name: str, key: str) -> str:
+    """Where a key of a task's settings is written, as a sentence names it."""
+    return _files_from_outside.get(name, {}).get(key, f"tasks/{name}.yaml")
 
 
 def task_card(name: str) -> dict[str, Any]:
@@ -142,10 +153,7 @@ def own_file(group: str, name: str) -> dict[str, Any]:
     try:
         plain = read_yaml(folder_of(group) / f"{name}.yaml")
     except (YAMLError, UnicodeDecodeError) as error:
-        first = str(error).partition("\n")[0]
-        raise UserError(
-            f"{group}/{name}.yaml is damaged ({first}): mend it, or restore it from version control"
-        ) from None
+        raise UserError(fault_of_yaml(error, f"{group}/{name}.yaml")) from None
     return _mapping(plain, group, name)
 
 

@@ -28,7 +28,7 @@ from bench.config.groups import (
     task_from_outside,
 )
 from bench.config.source_files import class_name, use_named
-from bench.config.yaml_files import read_yaml
+from bench.config.yaml_files import fault_of_yaml, read_yaml
 from core.errors import UserError, nearest
 from core.files import write_atomically
 from core.reading import Kind
@@ -83,6 +83,7 @@ def use_task_from_outside(place: str) -> str:
     _check_name(name, place)
     settings = _settings(loaded, place)
     described = _attributes(loaded)
+    files = dict.fromkeys(DESCRIBED, target)
     yaml_file = _file_beside(loaded)
     if yaml_file is not None:
         written = _read_yaml(yaml_file)
@@ -91,21 +92,23 @@ def use_task_from_outside(place: str) -> str:
             raise UserError(f"{yaml_file} has the key '{key}', which {name} does not take: {hint}")
         settings |= {key: value for key, value in written.items() if key in settings}
         described |= {key: value for key, value in written.items() if key in DESCRIBED}
-    presets = {**SIZES, **_mapping(described, "presets", name)}
+        files |= dict.fromkeys(written, str(yaml_file))
+    presets = {**SIZES, **_mapping(described, "presets", files)}
     if unknown := sorted(presets.keys() - PRESETS):
-        raise UserError(f"{name} has the preset '{unknown[0]}': {nearest(unknown[0], PRESETS)}")
+        hint = nearest(unknown[0], PRESETS)
+        raise UserError(f"{files['presets']} has the preset '{unknown[0]}': {hint}")
     first_line = (inspect.getdoc(loaded) or "").partition("\n")[0]
     label = card_of_class(loaded, target).get("label", name)
     usual = {"label": label, "note": first_line, "source": f"{target}, not of this project"}
     content = {
         **described,
         "_target_": target,
-        "card": {**usual, **_mapping(described, "card", name)},
+        "card": {**usual, **_mapping(described, "card", files)},
         "presets": presets,
-        "sweep": {**SWEEP, **_mapping(described, "sweep", name)},
+        "sweep": {**SWEEP, **_mapping(described, "sweep", files)},
         **settings,
     }
-    add_task_from_outside(name, content)
+    add_task_from_outside(name, content, files)
     return name
 
 
@@ -181,18 +184,17 @@ def _read_yaml(place: Path) -> dict[str, Any]:
     try:
         content = read_yaml(place, resolve=False)
     except (YAMLError, UnicodeDecodeError) as error:
-        first = str(error).partition("\n")[0]
-        raise UserError(f"{place} is damaged ({first}): mend it") from None
+        raise UserError(fault_of_yaml(error, str(place))) from None
     if not isinstance(content, dict):
         raise UserError(f"{place} should hold keys with values, as KEY: VALUE")
     content.pop("_target_", None)  # the class is the one that was named
     return {str(key): value for key, value in content.items()}
 
 
-def _mapping(described: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
+def _mapping(described: Mapping[str, Any], key: str, files: Mapping[str, str]) -> dict[str, Any]:
     value = described.get(key, {})
     if not isinstance(value, dict):
-        raise UserError(f"{key} of {name} is {value!r:.60}, and should hold keys with values")
+        raise UserError(f"{key} of {files[key]} is {value!r:.60}, and should hold keys with values")
     return value
 
 

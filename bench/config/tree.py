@@ -18,6 +18,7 @@ from bench.config.groups import (
     PRESETS,
     choices,
     entrants,
+    file_of_task,
     model_groups,
     task_from_outside,
 )
@@ -30,6 +31,7 @@ from core.errors import UserError, nearest
 Tree = dict[str, Any]
 SINGULAR = {"tasks": "task", "models": "model", "preset": "preset"}
 TARGET = "models._target_"
+SECTIONS = ("tasks", "models", "training", "sweep")  # of a preset in a task's file
 
 
 def classes_noted(settings: Mapping[str, Any]) -> Tree:
@@ -115,11 +117,16 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
         raise UserError(
             f"task '{chosen['tasks']}' has no preset '{preset}'; it has: {', '.join(blocks)}"
         )
-    _merge(tree, tree["preset"].get("sweep", {}), "sweep")
-    _merge(tree, task.get("sweep", {}), "sweep")
-    _merge_block(tree, blocks[preset])
-    protocol = values.get("tasks.protocol", task.get("protocol"))
-    _merge_block(tree, task.get("protocols", {}).get(str(protocol), {}))
+    name = chosen["tasks"]
+    place = file_of_task(name, "presets")
+    in_preset = f"the preset '{preset}' in {place}"
+    _merge(tree, tree["preset"].get("sweep", {}), "sweep", f"preset/{preset}.yaml")
+    _merge(tree, task.get("sweep", {}), "sweep", file_of_task(name, "sweep"))
+    _merge_block(tree, blocks[preset], in_preset)
+    protocol = str(values.get("tasks.protocol", task.get("protocol")))
+    protocols = task.get("protocols", {})
+    in_protocol = f"the protocol '{protocol}' in {file_of_task(name, 'protocols')}"
+    _merge_block(tree, protocols.get(protocol, {}), in_protocol)
     if values.get("training.epochs") is not None and "training.steps" not in values:
         tree["training"]["steps"] = None  # the preset's steps would win over the epochs asked for
     for key, value in values.items():
@@ -129,6 +136,12 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
                 "it builds itself: its own settings are called tasks.KEY and models.KEY"
             )
         _assign(tree, key, value)
+    training = tree["training"]
+    if task_from_outside(name) and training["steps"] is None and training["epochs"] is None:
+        raise UserError(
+            f"{in_preset} has no training.steps: a preset that is given has nothing of the default "
+            "one of its name; add steps to its training, or training.steps=N"
+        )
     if not tree["sweep"]["models"] and group == "models":
         tree["sweep"]["models"] = entrants(chosen["tasks"], preset)
     return tree
@@ -190,21 +203,41 @@ def _checked_model(name: Any, group: str, task: str) -> str:
     return _checked_choice(group, name)
 
 
-def _merge_block(tree: dict[str, Any], block: Mapping[str, Any]) -> None:
-    for section, values in block.items():
+def _merge_block(tree: dict[str, Any], block: Any, place: str) -> None:
+    """Put a block's values over those of the tree.
+
+    Args:
+        place: what the block is and where it is written, as a sentence names it.
+
+    Raises:
+        UserError: the block holds something else than known sections and keys with values.
+    """
+    for section, values in _keys_with_values(block, place).items():
+        if section not in SECTIONS:
+            raise UserError(
+                f"{place} has the unknown key '{section}': {nearest(section, SECTIONS)}"
+            )
         if section == "models":  # one block serves all models: each takes the keys it has
             model = tree["models"]
+            values = _keys_with_values(values, f"models of {place}")
             model.update({key: value for key, value in values.items() if key in model})
         else:
-            _merge(tree, values, section)
+            _merge(tree, values, section, place)
 
 
-def _merge(tree: dict[str, Any], values: Mapping[str, Any], section: str) -> None:
-    for key, value in values.items():
+def _keys_with_values(block: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(block, Mapping):
+        raise UserError(
+            f"{place} is {block!r:.60}, and should hold keys with values, as KEY: VALUE"
+        )
+    return {str(key): value for key, value in block.items()}
+
+
+def _merge(tree: dict[str, Any], values: Any, section: str, place: str) -> None:
+    for key, value in _keys_with_values(values, f"{section} of {place}").items():
         if key not in tree[section]:
             raise UserError(
-                f"the task's configuration file sets the unknown key '{section}.{key}': "
-                + nearest(key, tree[section])
+                f"{place} sets the unknown key '{section}.{key}': {nearest(key, tree[section])}"
             )
         tree[section][key] = value
 

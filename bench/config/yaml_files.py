@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from core.errors import first_line
+
 if TYPE_CHECKING:
     from yaml import SafeLoader as Loader
 else:  # by libyaml, where PyYAML was built with it
@@ -20,6 +22,44 @@ else:  # by libyaml, where PyYAML was built with it
 FLOAT, DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 # YAML 1.2 has numbers without a point, such as 1e-3; what else is one stays so.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$")
+
+
+# What the parser says, in words of what has to be written there.
+WORDS = {
+    "did not find expected ": "expected ",
+    "mapping values are not allowed in this context": "there is a ':' where a value is under way: "
+    "write each KEY: VALUE on a line of its own, indented as its neighbours, and a text with ': ' "
+    "in quotes",
+    "found character that cannot start any token": "no value or key begins with this character: "
+    "indent by spaces, and put the text in quotes",
+    "found unexpected end of stream": "expected the quotation mark that ends the text",
+    "found duplicate key": "expected each key once, and this is another",
+}
+NODES = {"while parsing a flow mapping": "{ of", "while parsing a flow sequence": "[ of"}
+
+
+def fault_of_yaml(error: Exception, name: str) -> str:
+    """Where a file is no YAML and what was expected there, as one sentence.
+
+    Args:
+        error: what :func:`read_yaml` raised.
+        name: the file, as a person knows it.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return f"{name} is no UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"{name} cannot be read: {first_line(error)}"
+    problem = str(error.problem)
+    for said, meant in WORDS.items():
+        problem = problem.replace(said, meant)
+    begun = ""
+    if error.context in NODES and error.context_mark is not None:
+        begun = f" after the {NODES[error.context]} {_position(error.context_mark)}"
+    return f"{name}, {_position(error.problem_mark)}: {problem}{begun}"
+
+
+def _position(mark: yaml.Mark) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 class _SettingsLoader(Loader):

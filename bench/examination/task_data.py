@@ -215,15 +215,37 @@ def fault_of_batch(batch: object, specification: SequenceSpecification) -> str |
     return None
 
 
-def fault_of_evaluation(measured: object, headline: str) -> str | None:
+def fault_of_result(giver: str, measured: object, split: str) -> str | None:
+    """What keeps the result of a protocol on a split from being read at all; None if nothing does.
+
+    Args:
+        giver: who measured, as a sentence names it: "evaluate", "the predictor oracle".
+    """
+    if not isinstance(measured, Evaluation):
+        given = "None" if measured is None else f"a {type(measured).__name__}"
+        return (
+            f"{giver} gave {given} for the {split} split: return an Evaluation of tasks.interface"
+        )
+    for part in ("metrics", "per_sequence", "curves", "arrays"):
+        content = getattr(measured, part)
+        if not isinstance(content, Mapping):
+            return (
+                f"{giver} gave an Evaluation with {part}={content!r:.40} for the {split} split: "
+                "give a dictionary by name"
+            )
+    return None
+
+
+def fault_of_evaluation(measured: object, split: str, headline: str) -> str | None:
     """What keeps an evaluation from being a record, in a sentence; None if nothing does.
 
     Args:
+        measured: what ``Task.evaluate`` gave.
         headline: the metric that the task is ranked by.
     """
-    if not isinstance(measured, Evaluation):
-        kind = type(measured).__name__
-        return f"evaluate gave a {kind}: return an Evaluation of tasks.interface"
+    if (fault := fault_of_result("evaluate", measured, split)) is not None:
+        return fault
+    assert isinstance(measured, Evaluation)
     for name, value in measured.metrics.items():
         if not isinstance(value, int | float):
             kind = type(value).__name__

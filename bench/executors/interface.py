@@ -30,11 +30,16 @@ SECONDS_BETWEEN_REPORTS = 0.2
 
 @dataclass(frozen=True)
 class Done:
-    """A job's end: its value, or why no worker survived it."""
+    """A job's end: its value, or why no worker survived it.
+
+    Attributes:
+        served: whether the value was there, so that nothing was run.
+    """
 
     ticket: int
     value: Any = None
     death: str | None = None
+    served: bool = False
 
 
 class Executor(Protocol):

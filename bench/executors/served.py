@@ -33,7 +33,7 @@ class ServedFirst:
         """Serve a job at once, or have it run."""
         value = self._serve(job)
         if value is not None:
-            self._served.append(Done(ticket, value))
+            self._served.append(Done(ticket, value, served=True))
             return
         if self._executor is None:
             self._executor = self._closing.enter_context(self._open_executor())

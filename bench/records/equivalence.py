@@ -1,4 +1,5 @@
-"""Older code that was proven to give the same bytes, and what a record of it is called today.
+"""Older code that was proven to give the same bytes, or the same numbers up to rounding, and what a
+record of it is called today.
 
 ``leaderboards/equivalences/TASK.json`` is written by ``python -m bench.equivalence`` alone. Nothing
 here imports torch.
@@ -10,14 +11,16 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, model_validator
 
 from bench.records.code import code_hash, is_own
+from bench.records.equality.rounded_runs import RoundedRun, Sha256, WholeRun
 from bench.records.provenance import PROTOCOL_VERSION
 from bench.records.schema import FrozenModel, Provenance
 from core.files import ROOT, when_changed, write_atomically
@@ -27,9 +30,10 @@ IN_CHECKOUT = Path("leaderboards", "equivalences")  # a file for each task
 TABLE = ROOT / IN_CHECKOUT
 
 Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Form = Literal["current", "equivalent", "of an earlier form"]
-FORMS: tuple[Form, ...] = ("current", "equivalent", "of an earlier form")
+Proof = Literal["definitions", "runs", "rounding"]  # of two the first says more
+Form = Literal["current", "equivalent", "equal up to rounding", "of an earlier form"]
+FORMS: tuple[Form, ...] = get_args(Form)
+_STRENGTH: tuple[Proof, ...] = get_args(Proof)
 # A choice of the model in the words of a short run: models.positions="learned". A choice of the
 # task changes the data, whose hashes are in every identity.
 _CHOICE = re.compile(r'(models\.\w+)=("(?:[^"\\]|\\.)*"|true|false|null)(?= |$)')
@@ -66,10 +70,16 @@ class Code(FrozenModel):
 
 @dataclass(frozen=True)
 class Name:
-    """What one run is called by one state of the code."""
+    """What one run is called by one state of the code.
+
+    Attributes:
+        bitwise: whether this code gives the same bytes as the code that it was reached from; else
+            it gives the same numbers up to rounding.
+    """
 
     code: Code
     config: Config
+    bitwise: bool = True
 
 
 class Compared(FrozenModel):
@@ -82,17 +92,20 @@ class Compared(FrozenModel):
 
 
 class Equivalence(FrozenModel):
-    """Two states of the code behind one task and model that give identical bytes.
+    """Two states of the code behind one task and model that give identical bytes, or, where they
+    are proven equal by "rounding", the same numbers but for rounding errors.
 
-    Proven by runs, it holds for all numbers, and for those choices of the model (texts and truth
-    values) that were compared: code behind another choice, such as other positions, was not run.
-    Proven by definitions (:mod:`bench.records.equality.definitions`), it holds for every setting.
+    Proven by runs or rounding, it holds for all numbers, and for those choices of the model (texts
+    and truth values) that were compared: code behind another choice, such as other positions, was
+    not run. Proven by definitions (:mod:`bench.records.equality.definitions`), it holds for every
+    setting.
 
     Attributes:
         commit: where ``old`` was taken from.
         added: settings that ``new`` has and ``old`` lacks ("models.key"), with the value at which
             both are the same.
         compared: the runs of a proof by runs.
+        rounded, whole: the short and the whole runs of a proof by rounding.
         moved: of a proof by definitions: those that lie elsewhere now, old name -> new name.
     """
 
@@ -102,22 +115,27 @@ class Equivalence(FrozenModel):
     old: Code
     new: Code
     added: dict[str, Any]
-    by: Literal["runs", "definitions"] = "runs"
+    by: Proof = "runs"
     compared: tuple[Compared, ...] = ()
+    rounded: tuple[RoundedRun, ...] = ()
+    whole: tuple[WholeRun, ...] = ()
     moved: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _shows_its_proof(self) -> Self:
         if self.by == "runs" and not self.compared:
             raise ValueError("a proof by runs names the runs that were compared")
+        if self.by == "rounding" and not self.rounded:
+            raise ValueError("a proof by rounding names the runs that were compared")
         return self
 
     @cached_property
     def choices(self) -> dict[str, list[Any]]:
         """Setting -> its values in the runs that were compared."""
         values_by_setting: dict[str, list[Any]] = defaultdict(list)
-        for run in self.compared:
-            for key, value in _CHOICE.findall(run.words):
+        words = [run.words for run in self.compared] + [run.words for run in self.rounded]
+        for words_of_run in words:
+            for key, value in _CHOICE.findall(words_of_run):
                 values_by_setting[key].append(json.loads(value))
         return values_by_setting
 
@@ -128,7 +146,8 @@ class Equivalence(FrozenModel):
             return None
         settings = flat(name.config)
         chosen = ((key, v) for key, v in settings.items() if isinstance(v, str | bool))
-        if self.by == "runs" and any(v not in self.choices.get(key, [v]) for key, v in chosen):
+        of_runs = self.by != "definitions"
+        if of_runs and any(v not in self.choices.get(key, [v]) for key, v in chosen):
             return None
         if name.code == self.old:
             code, settings = self.new, {**self.added, **settings}
@@ -145,7 +164,7 @@ class Equivalence(FrozenModel):
         for section, target in (("tasks", code.task), ("models", code.model)):
             if "_target_" in name.config.get(section, {}):
                 config[section]["_target_"] = target
-        return Name(code, config)
+        return Name(code, config, name.bitwise and self.by != "rounding")
 
 
 def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -184,12 +203,6 @@ def _by_code(table: Path, changed: int) -> dict[Code, list[Equivalence]]:
         for code in {entry.old, entry.new}:
             entries_by_code[code].append(entry)
     return entries_by_code
-
-
-@lru_cache(maxsize=4)
-def _replaced(table: Path, changed: int) -> frozenset[Code]:
-    """All code that was the older one in a proof."""
-    return frozenset(entry.old for entry in _read(table, changed))
 
 
 @lru_cache(maxsize=4)
@@ -256,7 +269,7 @@ def _with_side(name: Name, old: Side, new: Side) -> Name:
             changes |= {part: new.target, f"{part}_code": new.code}
             if "_target_" in config.get(side.section, {}):
                 config[side.section] = {**config[side.section], "_target_": new.target}
-    return Name(code.model_copy(update=changes), config)
+    return replace(name, code=code.model_copy(update=changes), config=config)
 
 
 def _one_file(table: Path) -> Path:
@@ -274,20 +287,23 @@ def _place(entry: Equivalence) -> tuple[str, str, str, str]:
     return entry.task, entry.model, entry.commit, entry.old.task_code
 
 
+def _once(runs: Iterable[Sequence[Any]]) -> tuple[Any, ...]:
+    """All runs of several proofs, each once."""
+    in_order = [*chain.from_iterable(runs)]
+    return tuple(run for number, run in enumerate(in_order) if run not in in_order[:number])
+
+
 def add_entries(entries: Iterable[Equivalence]) -> None:
     """Write more proofs; what was compared of the same two states before is kept."""
     proofs = list(read_table())
     for entry in entries:
         before = [e for e in proofs if (e.old, e.new) == (entry.old, entry.new)]
-        compared: list[Compared] = []
-        for proof in (*before, entry):
-            for pair in proof.compared:
-                if pair not in compared:
-                    compared.append(pair)
-        # One by definitions holds for all that one by runs does.
-        best = next((e for e in (entry, *before) if e.by == "definitions"), entry)
+        # One by definitions holds for all that one by runs does, and equal bytes are equal numbers.
+        best = min((entry, *before), key=lambda proof: _STRENGTH.index(proof.by))
+        runs = ("compared", "rounded", "whole") if best.by == "rounding" else ("compared",)
+        both = {name: _once(getattr(e, name) for e in (*before, entry)) for name in runs}
         proofs = [e for e in proofs if e not in before]
-        proofs.append(best.model_copy(update={"compared": tuple(compared)}))
+        proofs.append(best.model_copy(update=both))
     entries_by_task: dict[str, list[Equivalence]] = defaultdict(list)
     for entry in sorted(proofs, key=_place):
         entries_by_task[entry.task].append(entry)
@@ -296,6 +312,8 @@ def add_entries(entries: Iterable[Equivalence]) -> None:
         for written in content["entries"]:
             if written["by"] == "runs":  # as they were written before there was another way
                 del written["by"], written["moved"]
+            if not written["rounded"]:
+                del written["rounded"], written["whole"]
         text = (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
         path = TABLE / f"{task}.json"
         if not path.exists() or path.read_bytes() != text:
@@ -305,12 +323,17 @@ def add_entries(entries: Iterable[Equivalence]) -> None:
 
 def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Name]:
     """The run itself, then the same run by every state of the code that is proven equal, through
-    any chain of proofs of a table, which is the project's unless another one is given."""
-    seen, waiting = {code}, [Name(code, config)]
+    any chain of proofs of a table, which is the project's unless another one is given: first all
+    that give the same bytes, then those that a proof by rounding is on the way to."""
+    seen = set[Code]()
+    waiting, up_to_rounding = [Name(code, config)], list[Name]()
     table = table or TABLE
     entries = _entries(table)
-    while waiting:
-        name = waiting.pop(0)
+    while waiting or up_to_rounding:
+        name = (waiting or up_to_rounding).pop(0)
+        if name.code in seen:
+            continue
+        seen.add(name.code)
         yield name
         others = [entry.other_side(name) for entry in entries.get(name.code, ())]
         if name.code not in entries:  # no proof is of this task and this model together
@@ -319,8 +342,7 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
                 others += [_with_side(name, old, new) for new in sides.get(old, ())]
         for other in others:
             if other is not None and other.code not in seen:
-                seen.add(other.code)
-                waiting.append(other)
+                (waiting if other.bitwise else up_to_rounding).append(other)
 
 
 def todays_name(
@@ -335,26 +357,41 @@ def todays_name(
     return next((name for name in equal if name.code.is_current(checkout or ROOT)), None)
 
 
-def settled_name(config: Config, provenance: Provenance) -> Name:
+def settled_name(config: Config, provenance: Provenance, *, bitwise: bool = False) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
-    runs that were only made by that code have too."""
+    runs that were only made by that code have too.
+
+    Args:
+        bitwise: by code that gives the same bytes alone, not by code equal up to rounding.
+    """
     candidates = list(names(Code.of(config, provenance), config))
+    if bitwise:
+        candidates = [name for name in candidates if name.bitwise]
     if len(candidates) == 1:  # as of most runs
         return candidates[0]
-    older = _replaced(TABLE, _changed(TABLE))
-    sides = _by_side(TABLE, _changed(TABLE)) if candidates[0].code not in _entries(TABLE) else {}
+    entries = _entries(TABLE)
+    sides = _by_side(TABLE, _changed(TABLE)) if candidates[0].code not in entries else {}
+
+    def is_replaced(name: Name) -> bool:
+        """Whether newer code makes this very run: a proof may be of other choices of the model."""
+        proofs = [entry for entry in entries.get(name.code, ()) if entry.old == name.code]
+        if bitwise:
+            proofs = [entry for entry in proofs if entry.by != "rounding"]
+        return any(entry.other_side(name) is not None for entry in proofs)
 
     def order(name: Name) -> tuple[bool, int, str]:
         replaced = [any(sides.get(side, {}).values()) for side in _sides(name.code)]
-        return name.code in older, sum(replaced), name.code.model_dump_json()
+        return is_replaced(name), sum(replaced), name.code.model_dump_json()
 
     return min(candidates, key=order)
 
 
 def form(config: Config, provenance: Provenance) -> Form:
-    """Whether a record was made by the code that is here, by code that is proven equal, or by
-    other code."""
+    """Whether a record was made by the code that is here, by code that is proven to give the same
+    bytes, or the same numbers up to rounding, or by other code."""
     today = todays_name(config, provenance)
     if today is None:
         return "of an earlier form"
-    return "current" if today.code == Code.of(config, provenance) else "equivalent"
+    if today.code == Code.of(config, provenance):
+        return "current"
+    return "equivalent" if today.bitwise else "equal up to rounding"

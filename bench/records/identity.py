@@ -22,11 +22,14 @@ class Identity:
     Attributes:
         all: every identity of this run: by the code that is here, then by code that is proven
             equal.
+        bitwise: those of them by code that gives the same bytes, without code that is equal up to
+            rounding: what a training may go on from.
     """
 
     configuration: Configuration
     provenance: Provenance
     all: tuple[str, ...]
+    bitwise: tuple[str, ...]
 
     @classmethod
     def of(
@@ -42,9 +45,11 @@ class Identity:
             config: resolved, as a record keeps it.
             baseline: the label of a predictor without training.
         """
-        everywhere = names(Code.of(config, provenance), config)
+        everywhere = list(names(Code.of(config, provenance), config))
         same = (configuration.preset, provenance, baseline)
-        return cls(configuration, provenance, tuple(identity_of(n, *same) for n in everywhere))
+        identities = tuple(identity_of(name, *same) for name in everywhere)
+        same_bytes = sum(name.bitwise for name in everywhere)  # these come first
+        return cls(configuration, provenance, identities, identities[:same_bytes])
 
     @property
     def identity(self) -> str:
@@ -55,10 +60,15 @@ class Identity:
         """The name of the run with ``seed``."""
         return self.run_ids(seed)[0]
 
-    def run_ids(self, seed: int) -> list[str]:
-        """Every name of the run with ``seed``, that of today first."""
+    def run_ids(self, seed: int, *, bitwise: bool = False) -> list[str]:
+        """Every name of the run with ``seed``, that of today first.
+
+        Args:
+            bitwise: by code that gives the same bytes alone.
+        """
         c = self.configuration
-        return [make_run_id(c.task, c.model, c.preset, identity, seed) for identity in self.all]
+        identities = self.bitwise if bitwise else self.all
+        return [make_run_id(c.task, c.model, c.preset, identity, seed) for identity in identities]
 
 
 def identity_of(name: Name, preset: str, provenance: Provenance, baseline: str | None) -> str:
@@ -84,14 +94,18 @@ def run_ids_of(record: RunRecord) -> set[str]:
 
 
 def equal_code_of(record: RunRecord) -> set[str]:
-    """Hashes of the model code that made a record, and of all that is proven to give the same."""
+    """Hashes of the model code that made a record, and of all that is proven equal."""
     everywhere = names(Code.of(record.config, record.provenance), record.config)
     return {name.code.model_code for name in everywhere}
 
 
-def settled(record: RunRecord) -> RunRecord:
-    """A record under the one name that all equal code gives its run; run id and numbers stay."""
-    name = settled_name(record.config, record.provenance)
+def settled(record: RunRecord, *, bitwise: bool = False) -> RunRecord:
+    """A record under the one name that all equal code gives its run; run id and numbers stay.
+
+    Args:
+        bitwise: the name that all code gives it which makes the same bytes.
+    """
+    name = settled_name(record.config, record.provenance, bitwise=bitwise)
     if name.code == Code.of(record.config, record.provenance):
         return record
     baseline = record.label if record.role == "baseline" else None
@@ -116,3 +130,12 @@ def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
         if other.identity == record.identity:  # two of one identity are not for this to judge
             unique.append(with_named_text(canonical))
     return sorted(unique, key=lambda record: record.run_id)
+
+
+def beside_data(record: RunRecord) -> str:
+    """What makes a run the same run, without its data and their seed."""
+    tasks = {**record.config.get("tasks", {}), "data_seed": None}
+    name = Name(Code.of(record.config, record.provenance), {**record.config, "tasks": tasks})
+    provenance = record.provenance.model_copy(update={"data": {}})
+    baseline = record.label if record.role == "baseline" else None
+    return f"{record.task} {record.model} {identity_of(name, record.preset, provenance, baseline)}"

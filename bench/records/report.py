@@ -21,6 +21,8 @@ from core.screen import console
 SAID: dict[Form, str] = {
     "current": "current: that of this checkout",
     "equivalent": "equivalent: an earlier one, proven to give the same bytes as this checkout",
+    "equal up to rounding": "equal up to rounding: an earlier one, proven to give the same numbers "
+    "as this checkout but for rounding errors, and not the same bytes",
     "of an earlier form": "of an earlier form: another than here; python -m bench.equivalence can "
     "prove that both give the same bytes",
 }
@@ -85,6 +87,8 @@ def print_record(record: RunRecord, store: Path) -> None:
             screen.print(
                 f"examined before training only; bench.examine run={record.run_id} does more"
             )
+    if form(record.config, record.provenance) == "equal up to rounding":
+        screen.print(f"its code is {SAID['equal up to rounding']}")
     screen.print(f"record: {shown_path(path)}")
 
 

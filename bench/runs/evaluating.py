@@ -225,8 +225,14 @@ def _refuse_other_code(record: RunRecord, recorded: Configuration) -> None:
         UserError: it would be another one.
     """
     today = identify(recorded)
-    if record.identity in today.all:
+    if record.identity in today.bitwise:
         return
+    if record.identity in today.all:
+        raise UserError(
+            f"{record.run_id} was made by code that is equal to this checkout's up to rounding, so "
+            "its weights do not stand for a run of today: train it again",
+            RUN_FAILED,
+        )
     changed = []
     for name, description in IDENTIFYING.items():
         if getattr(today.provenance, name) != getattr(record.provenance, name):

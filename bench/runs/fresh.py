@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from bench.config.config import training_configuration
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
+from bench.examination.task_data import fault_of_result
 from bench.records.schema import Cost, Role, RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.examined import examine_fresh
@@ -89,7 +90,8 @@ def _run(identity: Identity, store: Store, report: Report) -> Run:
 
 def _training_run(identity: Identity, store: Store, report: Report) -> TrainingRun:
     configuration = identity.configuration
-    work, *earlier = [store.work(run_id) for run_id in identity.run_ids(configuration.seed)]
+    run_ids = identity.run_ids(configuration.seed, bitwise=True)
+    work, *earlier = [store.work(run_id) for run_id in run_ids]
     trained = training_configuration(configuration)
     training = None
     if trained is not configuration:
@@ -174,6 +176,9 @@ def make_baselines(configuration: Configuration, report: Report) -> list[RunReco
         started = time.perf_counter()
         with data_in_sentences(configuration.tasks["_target_"]):
             evaluations = {"validation": predict("validation"), "test": predict("test")}
+        for split, measured in evaluations.items():
+            if fault := fault_of_result(f"the predictor {label}", measured, split):
+                raise UserError(f"tasks ({configuration.tasks['_target_']}): {fault}")
         record = RunRecord(
             run_id=identity.run_id(0),
             identity=identity.identity,

@@ -6,12 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
-from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
@@ -26,6 +25,7 @@ from bench.records.schema import Cost, Curve, Restart, initial_seed
 from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
+from bench.runs.summaries import DivergedSummary, TrainedSummary, read_summary
 from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import load_weights, packed, read_weights
@@ -36,62 +36,15 @@ from core.files import (
     flush_folder,
     link,
     lock,
-    open_regular,
-    read_sealed,
     write_atomically,
     write_sealed,
 )
 from core.progress import Report
-from core.reading import beyond_bounds
 from core.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
 
-Summary = TypeVar("Summary")
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
 _rehearsed: set[tuple[str, str]] = set()  # settings and code of tasks whose evaluation has worked
-
-
-@dataclass
-class _Trained:
-    """What is kept of a training beside the weights."""
-
-    report: TrainingReport
-    restarts: list[Restart]
-    cost: Cost
-    weights_sha256: str
-    examined: list[str] = field(default_factory=list)  # what fresh weights have passed
-
-
-@dataclass
-class _Unfinished:
-    """What is kept of a training that diverged."""
-
-    cause: str
-    report: TrainingReport
-    cost: Cost
-
-
-def _read_summary(path: Path, kind: type[Summary]) -> Summary:
-    """What a training left in its folder.
-
-    Raises:
-        UserError: the file is damaged, or holds anything else.
-    """
-    try:
-        try:
-            text = read_sealed(path)
-        except ValueError:  # earlier versions wrote no seal; a file with a broken one is no JSON
-            with open_regular(path) as file:
-                text = file.read()
-        content = json.loads(text)
-        if beyond_bounds(content):
-            raise ValueError
-        return TypeAdapter(kind).validate_python(content)
-    except (ValueError, RecursionError):
-        raise UserError(
-            f"{path} is damaged or edited: delete the folder {path.parent} and run again",
-            RUN_FAILED,
-        ) from None
 
 
 class _Start(NamedTuple):
@@ -138,12 +91,13 @@ class TrainingRun(Run):
         self.training = training
         self.cost = Cost()  # what is known of it if the training fails
         self.unfinished: TrainingReport | None = None
-        self.trained: _Trained | None = None
+        self.trained: TrainedSummary | None = None
         self.fresh = Examined()
         self.examined: ExaminedWeights | None = None
 
     def inherit(self, earlier: Iterable[Path]) -> None:
-        """Go on from what the same run by equal code left in one of these folders."""
+        """Go on from what the same run, by code that gives the same bytes, left in one of these
+        folders."""
         patterns = ("trained.json", "weights.safetensors", DIVERGED, "checkpoint-*.pt")
         for folder in (self.work, *earlier):
             paths = [path for pattern in patterns for path in folder.glob(pattern)]
@@ -190,18 +144,18 @@ class TrainingRun(Run):
             "examination": examined.record(trained.examined) if examined and trained else None,
         }
 
-    def _trained(self) -> _Trained:
+    def _trained(self) -> TrainedSummary:
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
         if self.training is not None:
             # Whether this task can measure the model is known before another one trains it.
             build_to_train(self.configuration, self.task, self.configuration.seed)
             self._take_over(self.training)
         if summary.exists() and weights.exists():
-            trained = _read_summary(summary, _Trained)
+            trained = read_summary(summary, TrainedSummary)
             self._drop_checkpoints()  # a kill may have come before
             return trained
         if (self.work / DIVERGED).exists():
-            unfinished = _read_summary(self.work / DIVERGED, _Unfinished)
+            unfinished = read_summary(self.work / DIVERGED, DivergedSummary)
             self.cost, self.unfinished = unfinished.cost, unfinished.report
             self._drop_checkpoints()
             raise TrainingDiverged(unfinished.cause, unfinished.report)
@@ -289,12 +243,12 @@ class TrainingRun(Run):
         for name in ("weights.safetensors", "trained.json"):
             link(self.work / name, training.work / name)
 
-    def _keep_trained(self, best: _Start, restarts: list[Restart], cost: Cost) -> _Trained:
+    def _keep_trained(self, best: _Start, restarts: list[Restart], cost: Cost) -> TrainedSummary:
         assert best.weights is not None
         content = packed(best.weights)
         sha256 = hashlib.sha256(content).hexdigest()
         several = restarts if len(restarts) > 1 else []
-        trained = _Trained(best.report, several, cost, sha256, [*self.fresh.passed])
+        trained = TrainedSummary(best.report, several, cost, sha256, [*self.fresh.passed])
         write_atomically(self.work / "weights.safetensors", content)
         summary = {
             "report": asdict(best.report),
@@ -354,10 +308,12 @@ class TrainingRun(Run):
         try:
             with watched_sequences(model) as on_validation:
                 evaluation = measured("validation")
-            if fault := fault_of_evaluation(evaluation, self.task.headline.name):
+            if fault := fault_of_evaluation(evaluation, "validation", self.task.headline.name):
                 raise UserError(f"tasks ({target}): {fault}")
             with watched_sequences(model) as on_test:
-                measured("test")
+                evaluation = measured("test")
+            if fault := fault_of_evaluation(evaluation, "test", self.task.headline.name):
+                raise UserError(f"tasks ({target}): {fault}")
         except UnfitModel:  # what training can still change is judged when it has
             return
         trained_by = self.training.task if self.training else self.task
@@ -369,7 +325,7 @@ class TrainingRun(Run):
         cost, self.fresh = examined_and_counted(self.configuration, self.task, self.device)
         return cost
 
-    def _model_with_weights(self, trained: _Trained) -> nn.Module:
+    def _model_with_weights(self, trained: TrainedSummary) -> nn.Module:
         path = self.work / "weights.safetensors"
         # What a model draws and no file holds, such as a buffer that is not persistent, is that
         # of the start whose weights were kept.

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from bench.examination.task_data import fault_of_result
 from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
@@ -126,7 +127,12 @@ class Run(ABC):
         try:
             self.prepare()
             for split in splits:
-                evaluations[split] = self.measure(split)
+                measured = self.measure(split)
+                if fault := fault_of_result("its protocol", measured, split):
+                    # A rehearsal has met what fails whatever the weights are.
+                    target = self.configuration.tasks["_target_"]
+                    raise UnfitModel(f"tasks ({target}): {fault}")
+                evaluations[split] = measured
             self._conclude(evaluations)
         except UserError:
             raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.equality.renames import Renames
+from bench.records.equivalence import Proof
 from core.errors import UserError
 
 
@@ -74,15 +75,16 @@ class ProofRequest:
 
     Attributes:
         commit: the older one; None is, for each committed record of an earlier form, its own.
-        by_definitions: whether definitions are compared, and not runs.
+        by: what is compared: definitions, or the bytes of runs, or their numbers up to rounding.
         renames: names of the older commit that are others now.
-        store: where the runs lie whose code is looked at, by definitions.
+        store: where the runs lie whose code is looked at, by definitions; up to rounding, where
+            runs are made in full, and what was compared is kept.
         task, models, preset: what is run; None is every one of the committed records.
         extra: settings for every run of a task that has them.
     """
 
     commit: str | None
-    by_definitions: bool
+    by: Proof
     renames: Renames
     store: Path
     task: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +21,15 @@ from bench.search.contender import Contender, ModelResult, Stage
 from bench.search.exchange import open_exchange
 from bench.search.placement import open_executor
 from bench.search.plan import SweepPlan
+from bench.search.remaining.left import Remaining
+from bench.search.remaining.pace import Pace
 from bench.search.sharing import SECONDS_BETWEEN_LOOKS
 from bench.search.storage import open_storage
 from core.errors import RUN_FAILED, UserError
 from core.files import lock
 from core.progress import Report
+
+Tell = Callable[[str], None]  # takes a sentence for a person
 
 
 @dataclass
@@ -36,8 +40,14 @@ class SweepResult:
     baselines: list[RunRecord]
 
 
-def run_plan(plan: SweepPlan, report: Report) -> SweepResult:
+def run_plan(
+    plan: SweepPlan, report: Report, tell: Tell | None = None, title: str = ""
+) -> SweepResult:
     """Run what is missing of a plan and collect the whole of it.
+
+    Args:
+        tell: takes the sentences for the beginning, once the first run has to be made.
+        title: what the sweep is called, where there are several.
 
     Raises:
         UserError: a user's mistake, or another sweep at work in the same store.
@@ -54,11 +64,23 @@ def run_plan(plan: SweepPlan, report: Report) -> SweepResult:
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
         exchange = open_exchange(plan.settings.storage, store.root)
-        with open_executor(configurations, report, plan.runs, prepare=True) as executor:
+        pace = Pace(report, title)
+
+        def begin() -> None:
+            pace.makes_runs = True
+            if tell is not None:
+                remaining = Remaining.of(plan)
+                pace.expect({e.name: len(remaining.missing_of(e)) for e in plan.entries})
+                for sentence in remaining.beginning(title):
+                    tell(sentence)
+
+        with open_executor(
+            configurations, report, plan.runs, prepare=True, before_first=begin
+        ) as executor:
             contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
             names = [contender.study.name for contender in contenders]
             with exchange.at(names) if exchange else nullcontext():
-                _drive(contenders, executor, report)
+                _drive(contenders, executor, pace)
             for contender in contenders:
                 contender.finish(_is_blocked(contender, contenders))
             if exchange:
@@ -69,15 +91,20 @@ def run_plan(plan: SweepPlan, report: Report) -> SweepResult:
     return SweepResult([contender.result for contender in contenders], baselines)
 
 
-def records_of(plan: SweepPlan, report: Report) -> list[RunRecord]:
+def records_of(
+    plan: SweepPlan, report: Report, tell: Tell | None = None, title: str = ""
+) -> list[RunRecord]:
     """The final records of every model and the baselines of a sweep.
+
+    Args:
+        tell, title: as :func:`run_plan`.
 
     Raises:
         UserError: a user's mistake, another sweep at work in the same store, or a run that no
             worker survived (after all others were made).
         KeyboardInterrupt: stopped; the same sweep goes on from there.
     """
-    result = run_plan(plan, report)
+    result = run_plan(plan, report, tell, title)
     records, lost = [], []
     for model in result.models:
         records += model.records
@@ -103,7 +130,10 @@ def _only_driver(store: Store) -> Iterator[None]:
         yield
 
 
-def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) -> None:
+def _drive(contenders: Sequence[Contender], executor: Executor, pace: Pace) -> None:
+    # What is asked about comes first: its rivals may take hours.
+    guests_first = sorted(contenders, key=lambda contender: not contender.entry.guest)
+    pace.begin(contenders)
     running: dict[int, Contender] = {}
     tickets = itertools.count()
     space, reach = _first_space(contenders)
@@ -116,15 +146,14 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
         while True:
             while len(running) < executor.slots:
                 ticket = next(tickets)
-                starting = next((c for c in contenders if c.start(ticket, executor)), None)
+                starting = next((c for c in guests_first if c.start(ticket, executor)), None)
                 if starting is None:
                     break
                 running[ticket] = starting
-            total = sum(contender.runs for contender in contenders)
-            report("runs of the sweep", sum(c.ended() for c in contenders), total)
+            pace.show()
             if not running:
                 if any(contender.waits() for contender in contenders):
-                    report("waiting for trials of other drivers", 0, 1)
+                    pace.report("waiting for trials of other drivers", 0, 1)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     continue
                 going = [c for c in contenders if not _is_blocked(c, contenders)]
@@ -143,7 +172,9 @@ def _drive(contenders: Sequence[Contender], executor: Executor, report: Report) 
                     contender.extend_space(spaces[guest], Stage.TRIALS if grown else next_stage)
                 continue
             done = executor.wait()
-            running.pop(done.ticket).take_result(done)
+            contender = running.pop(done.ticket)
+            contender.take_result(done)
+            pace.count(contender, done)
     except BaseException:
         with suppress(UserError):  # a database that is gone: the next start finds them lost
             for contender in contenders:

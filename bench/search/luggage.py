@@ -174,7 +174,7 @@ def _folders(configuration: Configuration) -> Iterator[Path]:
     store = Store(configuration.store)
     trained = training_configuration(configuration)
     for run in [configuration] if trained is configuration else [configuration, trained]:
-        for run_id in identify(run).run_ids(run.seed):
+        for run_id in identify(run).run_ids(run.seed, bitwise=True):
             yield store.work(run_id)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import joblib
@@ -35,6 +35,7 @@ def open_executor(
     report: Report,
     at_most: int | None = None,
     prepare: bool = False,
+    before_first: Callable[[], None] = lambda: None,
 ) -> Iterator[Executor]:
     """The executor of the settings, which all these configurations share, while it is open. A run
     whose record is there is served; processes are started for the first that has to be made. With
@@ -44,13 +45,14 @@ def open_executor(
         configurations: of all models, whose code goes with the jobs.
         at_most: jobs that there are.
         prepare: whether to make what the task keeps on disk before the first run is made.
+        before_first: is called before that; never where all runs are served, but on a cluster.
 
     Raises:
         UserError: a cluster or a database that cannot be had.
     """
     first = configurations[0]
     exchange = open_exchange(first.sweep.storage, first.store)
-    with _alone(configurations, report, at_most, prepare) as executor:
+    with _alone(configurations, report, at_most, prepare, before_first) as executor:
         if exchange is None:
             yield executor
             return
@@ -60,11 +62,16 @@ def open_executor(
 
 @contextmanager
 def _alone(
-    configurations: Sequence[Configuration], report: Report, at_most: int | None, prepare: bool
+    configurations: Sequence[Configuration],
+    report: Report,
+    at_most: int | None,
+    prepare: bool,
+    before_first: Callable[[], None],
 ) -> Iterator[Executor]:
     first = configurations[0]
 
     def open_local() -> Executor:
+        before_first()
         if prepare:
             make_data(first, report)
         workers = workers_at_once(first, at_most)
@@ -72,6 +79,7 @@ def _alone(
 
     in_process = InProcess(execute, report)
     if first.sweep.executor == "ray":
+        before_first()
         make_data(first, report)
         workers = workers_at_once(first, at_most)
         with _cluster(configurations, workers, report) as cluster:

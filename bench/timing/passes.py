@@ -18,14 +18,15 @@ from bench.config.external import load_class
 from bench.config.files import group_file
 from bench.config.groups import DESCRIPTIVE, choices
 from bench.roofline.training import SavedForBackward
+from bench.timing.beside_older_code import compare
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
-from bench.timing.tables import SHAPES, print_measurement
+from bench.timing.tables import SHAPES, print_comparison, print_measurement
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
-from bench.training.memory import peak_memory
+from bench.training.memory import keep_freed_memory, peak_memory
 from bench.training.storage import count_parameters
 from core.errors import OK, RUN_FAILED, UserError, is_out_of_memory, nearest
 from core.files import write_atomically
@@ -43,9 +44,10 @@ LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by o
 
 def measure_and_print(settings: SpeedSettings) -> int:
     """Measure, print, and save where ``output=`` says; the exit code."""
+    beside_older_code = settings.before is not None
     with progress() as report:
-        measurement = measure(settings, report)
-    print_measurement(measurement)
+        measurement = (compare if beside_older_code else measure)(settings, report)
+    (print_comparison if beside_older_code else print_measurement)(measurement)
     if settings.output is not None:
         write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
     return OK
@@ -72,6 +74,7 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
 
 def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     torch.set_num_threads(settings.threads)
+    keep_freed_memory()
     device = resolve_device(settings.device)
     if settings.graphs and device.type != "cuda":
         raise UserError(NO_GRAPHS)

@@ -40,6 +40,7 @@ class SpeedSettings(Settings):
     engine: bool
     engine_steps: Count
     profile: bool
+    before: Place | None
     output: Place | None
 
 

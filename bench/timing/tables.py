@@ -37,6 +37,36 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
         screen.print(describe_engine(engine), soft_wrap=True)
 
 
+def print_comparison(measurement: Mapping[str, Any]) -> None:
+    """Models of this checkout beside those of an older one."""
+    settings = measurement["settings"]
+    table = table_of(
+        ["model"],
+        ["ms before", "ms here", "ratio", "quartiles", "calls before", "here", "peak MiB before",
+         "here", "loss differs by", "gradients by"],
+        title=f"training passes, {measurement['device']}, medians of {settings['rounds']}",
+        caption="The ratio is the median of those within a round. Calls: of operators and views. "
+        "Differences are relative, of the first loss and of the length of a parameter's gradient",
+    )  # fmt: skip
+    for name, row in measurement["beside_older_code"].items():
+        milliseconds, calls, peak = (
+            [row[key][tree] for tree in ("before", "here")]
+            for key in ("median_seconds", "operator_calls", "peak_kib")
+        )
+        low, high = row["ratio_quartiles"]
+        table.add_row(
+            name,
+            *(f"{1000 * value:,.1f}" for value in milliseconds),
+            f"{row['ratio']:.3f}",
+            f"{low:.3f}–{high:.3f}",
+            *(f"{value:,}" for value in calls),
+            *(f"{value / 1024:,.0f}" for value in peak),
+            f"{row['loss_difference']:.1e}",
+            f"{row['gradient_difference']:.1e}",
+        )
+    console().print(table)
+
+
 def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Table:
     """A row for each model, at one vocabulary and one length."""
     settings = measurement["settings"]

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from bench.config.limits import gpu_share
+from bench.training.memory import keep_freed_memory
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
 
@@ -73,7 +74,8 @@ OF_WEIGHTS = ("default type", "default device")
 
 
 def set_numerics(threads: int) -> None:
-    """What the numbers of this process depend on beside its seeds."""
+    """What the numbers of this process depend on beside its seeds, and how it keeps memory."""
+    keep_freed_memory()
     torch.set_num_threads(threads)
     torch.backends.cudnn.allow_tf32 = False  # float32 means float32, for LSTMs as for the rest
     # And for kernels, which read it as they compile: three products in TF32 are float32 but for its

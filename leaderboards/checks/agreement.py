@@ -77,11 +77,12 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     that was made by two states of equal code says one thing.
     """
     yield "run_id", sha256_of([record.identity, record.seed]), record.run_id
+    of_equal_weights = settled(record, bitwise=True).identity
     record = settled(record)
     yield from _of_the_task(record)
     if record.weights_sha256 is not None:
         yield from _of_the_size(record)
-        yield from _of_the_weights(record)
+        yield from _of_the_weights(record, of_equal_weights)
 
 
 def _of_the_task(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
@@ -140,11 +141,16 @@ def _of_the_size(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
         yield LENGTH, alike, [cost.training_tokens, factor]
 
 
-def _of_the_weights(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
-    """Which training alone can have given these weights, this curve and these metrics."""
+def _of_the_weights(record: RunRecord, identity: str) -> Iterator[tuple[str, str, Any]]:
+    """Which training alone can have given these weights, this curve and these metrics.
+
+    Args:
+        identity: by all code that gives the same bytes; by code that is equal up to rounding the
+            same run has other weights.
+    """
     weights, ours = record.weights_sha256 or "", _is_ours(record)
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
-        twin = sha256_of([record.identity, record.seed, record.provenance.device])
+        twin = sha256_of([identity, record.seed, record.provenance.device])
         yield "weights_sha256 by equal code", twin, weights
     if record.role == "control":
         # Untrained controls keep the weights that their seed begins with: controls that differ in

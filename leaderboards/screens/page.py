@@ -143,7 +143,7 @@ def columns_of(lines: Lines, score: str = "score") -> dict[str, Any]:
         "checked": st.column_config.TextColumn("checked", help=f"{explained()}."),
     }
     named = set().union(*lines)
-    return {name: own for name, own in config.items() if name in named}
+    return {name: column for name, column in config.items() if name in named}
 
 
 def grid(lines: Lines, alt_text: str, order: Sequence[str] | None = None, **more: Any) -> Any:

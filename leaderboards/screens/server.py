@@ -12,7 +12,7 @@ from pathlib import Path
 from streamlit.web import cli
 
 from core.errors import OK, RUN_FAILED
-from leaderboards.arguments import Arguments
+from leaderboards.arguments import Arguments, board_place
 from leaderboards.build import FOLDER, default_board
 from leaderboards.contents import OpenBoard
 
@@ -26,7 +26,7 @@ SECONDS_BETWEEN_KNOCKS = 0.1
 
 def serve(arguments: Arguments) -> int:
     """Run Streamlit in this process, so that a signal to it ends the app."""
-    board = arguments.place("board", default_board())
+    board = board_place(arguments, default_board())
     OpenBoard(board).check()  # a sentence here rather than an empty page
     address = arguments.one("address", "localhost")
     port = free_port(address, arguments.one("port", "8501"))

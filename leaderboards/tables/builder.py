@@ -289,7 +289,7 @@ def _stale(statuses: VerificationStatuses, index: Index) -> list[Verification]:
     over, since there was none when its board was made."""
     taken_over = index.taken_over()
     stale = statuses.stale(index.contents(statuses.names()))
-    return [one for one in stale if task_of(one.run_id) not in taken_over]
+    return [check for check in stale if task_of(check.run_id) not in taken_over]
 
 
 def _tasks_verified_again(statuses: VerificationStatuses, index: Index) -> set[str]:

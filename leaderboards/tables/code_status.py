@@ -1,4 +1,5 @@
-"""Whether records were made by the code that is here, by equal code, or by other code."""
+"""Whether records were made by the code that is here, by equal code, by code that is equal up to
+rounding, or by other code."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def count_forms(board: Board) -> Counter[Form]:
 
 
 def forms_in_words(board: Board) -> str:
-    """One sentence with the three numbers."""
+    """One sentence with the four numbers."""
     counts = count_forms(board)
     numbers = ", ".join(f"{counts[form]} {form}" for form in FORMS)
-    return f"The code behind these records is {numbers} ([what the three mean](../identity.md))."
+    return f"The code behind these records is {numbers} ([what the four mean](../identity.md))."

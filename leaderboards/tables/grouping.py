@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from bench.records.equivalence import Form
 from bench.records.schema import RunRecord
 from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards.checks.coincidences import coincidences
@@ -25,6 +26,7 @@ from reproduce.claims.fairness import Mark, marks
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")
 # A number on text says nothing without the text, even where there is no other to tell it from.
 ALWAYS_NAMED = ("corpus",)
+UP_TO_ROUNDING: Form = "equal up to rounding"
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,9 @@ def _with_notes(entries: Sequence[SettingRecords]) -> list[SettingRecords]:
             missing += ", which the command of the others makes, with these numbers"
         notes = [missing]
         notes += [f"equal results to {', '.join(names)}"] if names else []
+        if rounded := sum(summary.rounded for summary in entry.summaries):
+            runs = "run" if rounded == 1 else "runs"
+            notes.append(f"{rounded} {runs} by earlier code that is {UP_TO_ROUNDING}")
         noted.append(replace(entry, notes=tuple(filter(None, notes))))
     return noted
 

@@ -139,15 +139,15 @@ def verified_again(
     """What ``leaderboards.verify`` found where it made runs of these entries again, whether they
     passed or not; a record that stands in several tables counts in the first."""
     seen: set[str] = set()
-    again = []
+    reruns = []
     for entry in entries:
         for summary in entry.summaries:
             checks = [] if summary.content in seen else statuses.about(summary).checks
             seen.add(summary.content)
             for check in checks:
                 if check.level == "re-run" and check.made:
-                    again.append(_checked(entry, summary, check))
-    return again
+                    reruns.append(_checked(entry, summary, check))
+    return reruns
 
 
 def _checked(entry: SettingRecords, summary: RecordSummary, check: Check) -> Replication:

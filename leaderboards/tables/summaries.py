@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.records.equivalence import Code, Name
-from bench.records.identity import identity_of, settled
+from bench.records.equivalence import settled_name
+from bench.records.identity import beside_data, settled
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 
@@ -47,6 +47,7 @@ class RecordSummary:
         steps: that it was to be trained for, 0 for what is not trained.
         content: hash of the whole record.
         numbers: hash of what it measured, and ``tested`` of its metrics on the test split.
+        rounded: whether its code is equal up to rounding to that of the name, and not bit for bit.
     """
 
     run_id: str
@@ -78,6 +79,7 @@ class RecordSummary:
     weights: str | None
     machine: str
     content: str
+    rounded: bool
     facts: SettingFacts = field(compare=False)
     origin: str = COMMITTED
 
@@ -94,6 +96,7 @@ def summary_of(record: RunRecord, origin: str = COMMITTED, content: str = "") ->
         content: its content hash, where that is known.
     """
     canonical = settled(record)
+    has_other_name = canonical.identity != record.identity
     made_by = canonical.provenance
     flat = dict(flatten(canonical.config.get("tasks", {})))
     size_name, size = _training_size(flat)
@@ -127,6 +130,7 @@ def summary_of(record: RunRecord, origin: str = COMMITTED, content: str = "") ->
         weights=canonical.weights_sha256,
         machine=", ".join(part for part in (made_by.device, made_by.platform) if part),
         content=content or record.content_hash(),
+        rounded=has_other_name and not settled_name(record.config, record.provenance).bitwise,
         facts=SettingFacts(flat, _setting(canonical)),
         origin=origin,
     )
@@ -172,15 +176,6 @@ def _group(record: RunRecord, task: Mapping[str, Any], data: Mapping[str, str] |
         "data": data,
     }
     return hash_of(content)[:16]
-
-
-def beside_data(record: RunRecord) -> str:
-    """What makes a run the same run, without its data and their seed."""
-    tasks = {**record.config.get("tasks", {}), "data_seed": None}
-    name = Name(Code.of(record.config, record.provenance), {**record.config, "tasks": tasks})
-    provenance = record.provenance.model_copy(update={"data": {}})
-    baseline = record.label if record.role == "baseline" else None
-    return f"{record.task} {record.model} {identity_of(name, record.preset, provenance, baseline)}"
 
 
 def hash_of(content: Any) -> str:

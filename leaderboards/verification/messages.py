@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from bench.records.identity import settled
+from bench.records.identity import beside_data, settled
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 from core.escaping import terminal
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.tables.status import Check, Checked, Verification
-from leaderboards.tables.summaries import beside_data
 
 WIDE = 0.2  # of what is recorded: a bound by seeds that differ by more
 ORDER: tuple[Checked, ...] = get_args(Checked)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.records.equivalence import FORMS, form
-from bench.records.identity import settled
+from bench.records.identity import beside_data, settled
 from bench.records.record_files import is_record, records_below, records_in
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
@@ -17,7 +17,6 @@ from core.errors import UserError
 from core.reading import read_all
 from leaderboards.checks.admission import in_store, no_such_run
 from leaderboards.tables.status import FOLDER, OWN, SUBMISSIONS
-from leaderboards.tables.summaries import beside_data
 from leaderboards.verification.submission import FILE, read_submission
 from leaderboards.verification.verifier import RecordToVerify
 

@@ -12,6 +12,7 @@ from bench.records.counted import Counted, contradiction, other_data
 from bench.records.identity import settled
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
+from bench.records.spread import Spread, spread_of
 from bench.records.store import Store
 from core.errors import VERIFICATION_FAILED, UserError
 from core.privacy import told_system
@@ -26,7 +27,6 @@ from leaderboards.verification.comparison import (
     other_libraries,
 )
 from leaderboards.verification.rerun import Bench
-from leaderboards.verification.spread import Spread, spread_of
 
 SERVED = "the store holds this very record, which nobody has made again: name another by store="
 

@@ -93,9 +93,9 @@ def lines(claims: Iterable[ClaimLine], address: Address = in_app) -> list[dict[s
     """One dictionary for each claim, for a table that sorts."""
     table_lines = []
     for claim in claims:
-        whose = f" ({YOURS})" if claim.origin == YOURS else ""
+        origin_mark = f" ({YOURS})" if claim.origin == YOURS else ""
         line = {
-            "verdict": f"{VERDICTS[claim.verdict][0]} {claim.verdict}{whose}",
+            "verdict": f"{VERDICTS[claim.verdict][0]} {claim.verdict}{origin_mark}",
             "claim": claim.sentence,
             "figure": claim.figure,
             "preset": claim.preset,

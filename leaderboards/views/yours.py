@@ -21,14 +21,14 @@ def places_of_yours(board: OpenBoard) -> list[str]:
     """The tables with rows of one's own: which, why they have no rank, and where they are shown."""
     rows = [row for row in board.summary() if row.origin == YOURS]
     # Tables of trained models before those where one's predictors stand beside others'.
-    found = sorted(
+    sorted_tables = sorted(
         tables(rows), key=lambda table: not any(_is_of_a_model(row) for row in table.rows)
     )
     lines = []
-    for table in found[:MOST_TABLES]:
+    for table in sorted_tables[:MOST_TABLES]:
         lines += [f"  {table.place}: {_in_words(table)}", f"    {_address(table.rows[0])}"]
-    if len(found) > MOST_TABLES:
-        lines.append(f"  and {amount(len(found) - MOST_TABLES, 'more table')}")
+    if len(sorted_tables) > MOST_TABLES:
+        lines.append(f"  and {amount(len(sorted_tables) - MOST_TABLES, 'more table')}")
     repeated: set[str] = set()
     for task in board.tasks():
         repeated |= _repeated(board, task, rows)
@@ -43,7 +43,7 @@ def places_of_yours(board: OpenBoard) -> list[str]:
         lines.append(f"  {amount(len(claims), 'verdict')} of yours: {APP}/{in_app(link('claims'))}")
     if not lines:
         return []
-    if any(table.preset == PRESETS[0] and _is_unranked(table) for table in found):
+    if any(table.preset == PRESETS[0] and _is_unranked(table) for table in sorted_tables):
         lines.append(
             f"preset {PRESETS[0]} is too short for a rank on most tasks: preset={PRESETS[1]} is "
             "for results"
@@ -69,8 +69,8 @@ def _in_words(table: RankedTable[Row]) -> str:
     finished = [row for row in of_models if row.outcome == "ok"]
     texts = []
     for row in finished[:MOST_ROWS]:
-        why = f"rank {rank(row)}" if row.rank_best else f"no rank: {why_unranked(row)}"
-        texts.append(f"{name(row)} ({why})")
+        standing = f"rank {rank(row)}" if row.rank_best else f"no rank: {why_unranked(row)}"
+        texts.append(f"{name(row)} ({standing})")
     if len(finished) > MOST_ROWS:
         texts.append(f"{len(finished) - MOST_ROWS} more")
     if predictors := len(table.rows) - len(of_models):

@@ -275,6 +275,30 @@ def test_a_file_beside_the_class_wins_over_its_attributes(folder: Path) -> None:
         compose([word, "models=lstm", "preset=smoke"])
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("presets: {smok: {training: {steps: 5}}}", "has the preset 'smok': did you mean 'smoke'"),
+        ("presets: {smoke: {trainig: {steps: 5}}}", "has the unknown key 'trainig': did you mean"),
+        ("presets: {smoke: {training: {stepps: 5}}}", "'training.stepps': did you mean"),
+        ("presets: {smoke: {training: 5}}", "is 5, and should hold keys with values"),
+        ("presets: {smoke: }", "is None, and should hold keys with values"),
+        ("presets: [smoke]", "presets of .*task.yaml is"),
+        ("presets: {smoke: {models: {width: 8}}}", "has no training.steps: a preset that is given"),
+        ("sweep: {n_trial: 3}", "the unknown key 'sweep.n_trial': did you mean 'n_trials'"),
+        ("sweep: {n_trials: 3 seeds: 2}", "line 1, column 26: expected ',' or '}'"),
+    ],
+)
+def test_a_mistake_in_the_file_beside_a_class_names_the_file(
+    content: str, said: str, folder: Path
+) -> None:
+    (folder / "task.yaml").write_text(content)
+    with pytest.raises(UserError, match=said) as refusal:
+        compose([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"])
+    assert f"{folder}/task.yaml" in str(refusal.value)
+    assert "training.steps" not in said or "the preset 'smoke'" in str(refusal.value)
+
+
 def test_a_task_of_a_package_is_named_by_its_place(folder: Path) -> None:
     package = Path("my_package")
     package.mkdir()

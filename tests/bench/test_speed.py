@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 
 import numpy as np
@@ -15,6 +16,7 @@ from bench.timing import passes
 from bench.timing.passes import build_model
 from bench.timing.tables import describe_engine
 from core.errors import OK, UserError
+from core.files import ROOT
 from models.linear.gla import GLA
 
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
@@ -219,3 +221,29 @@ def test_bfloat16_changes_what_is_kept_and_the_rate_is_that_of_a_product(tmp_pat
         assert content["product_flops_per_second"] > 1e6
         kept.append(content["models"][0]["kept_for_backward_bytes"])
     assert kept[0] != kept[1]
+
+
+def test_models_are_timed_beside_their_older_code(tmp_path, capfd):
+    """An older checkout needs its models alone; what it computes otherwise is told."""
+    older, output = tmp_path / "older", tmp_path / "speed.json"
+    shutil.copytree(ROOT / "models", older / "models")
+    mamba = older / "models" / "mamba.py"
+    mamba.write_text(mamba.read_text().replace("functional.silu(gates)", "gates.exp()"))
+    words = [*TINY, "models=[lstm,mamba]", "vocabulary=11", f"before={older}", f"output={output}"]
+    assert main(words) == OK
+    rows = json.loads(output.read_text())["beside_older_code"]
+    assert [rows["lstm"][key] for key in ("loss_difference", "gradient_difference")] == [0, 0]
+    assert rows["mamba"]["loss_difference"] > 0
+    for row in rows.values():
+        assert len(row["seconds"]["before"]) == len(row["seconds"]["here"]) == 3
+        pairs = zip(row["seconds"]["here"], row["seconds"]["before"], strict=True)
+        assert row["ratio"] == pytest.approx(statistics.median(a / b for a, b in pairs))
+        assert min(row["peak_kib"].values()) > 0
+    calls = rows["lstm"]["operator_calls"]
+    assert calls["before"] == calls["here"] > 0
+    assert "mamba" in capfd.readouterr().out
+
+
+def test_an_older_checkout_has_models(tmp_path):
+    with pytest.raises(UserError, match="is no checkout of this project"):
+        main([*TINY, "models=lstm", f"before={tmp_path}"])

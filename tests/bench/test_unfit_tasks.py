@@ -164,6 +164,24 @@ class OfTensors(Ours):
     measured = {"loss": torch.tensor(1.0), "accuracy": torch.tensor(0.5)}
 
 
+class NothingOnTest(Ours):
+    def evaluate(self, model, split, device):
+        return super().evaluate(model, split, device) if split == "validation" else None
+
+
+class NoMetrics(Ours):
+    measured = {"loss": 1.0, "accuracy": 0.5}
+
+    def evaluate(self, model, split, device):
+        super().evaluate(model, split, device)
+        return Evaluation([1.0])
+
+
+class SilentPredictor(Ours):
+    def baselines(self):
+        return {"oracle": lambda split: None}
+
+
 class SilentTest(Ours):
     def evaluate(self, model, split, device):
         measured = super().evaluate(model, split, device)
@@ -254,6 +272,8 @@ def words(task: str) -> list[str]:
         ("Ignoring", "ask for nothing, since every target is -100"),
         ("OtherHashes", f"the data of 'test' {MADE_AGAIN}"),
         ("NoLoss", r"no metric loss \(metrics: accuracy\)"),
+        ("NothingOnTest", "evaluate gave None for the test split: return an Evaluation"),
+        ("NoMetrics", r"an Evaluation with metrics=\[1.0\] for the validation split: give a dict"),
         ("OfTensors", r"the metric loss as a Tensor: give a plain number, float"),
     ],
 )
@@ -288,6 +308,11 @@ def test_a_sweep_refuses_the_task_before_its_first_trial(here: Path) -> None:
 def test_a_predictor_that_stops_is_a_sentence(here: Path) -> None:
     with pytest.raises(UserError, match=r"unfit.py, line \d+ stops with AttributeError"):
         train.main([*words("Predicting")[:1], "predictors=true", "preset=smoke"])
+
+
+def test_a_predictor_that_gives_no_evaluation_is_a_sentence(here: Path) -> None:
+    with pytest.raises(UserError, match="the predictor oracle gave None for the validation split"):
+        train.main([*words("SilentPredictor")[:1], "predictors=true", "preset=smoke"])
 
 
 def test_examining_a_task_moves_no_generator_and_is_done_once(

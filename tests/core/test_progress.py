@@ -66,6 +66,22 @@ def test_another_total_is_another_estimate(clock: list[float]) -> None:
     ]
 
 
+def test_a_total_that_changes_on_the_way_keeps_the_time(clock: list[float]) -> None:
+    stream = io.StringIO()
+    with progress.progress(stream) as report:
+        report("runs of the sweep", 0, 4)
+        clock[0] += 60
+        report("runs of the sweep", 2, 4)
+        clock[0] += 2
+        report("runs of the sweep", 2, 5)
+        clock[0] += 20
+        report("runs of the sweep", 5, 5)
+    assert stream.getvalue().splitlines() == [
+        "runs of the sweep: 2/4, about 60 s left",
+        "runs of the sweep: 5/5, done in 82 s",
+    ]
+
+
 def test_a_reader_of_a_file_is_never_left_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work that reports nothing for long, as a worker in its evaluation does."""
     monkeypatch.setattr(progress, "SECONDS_OF_SILENCE", 0.1)

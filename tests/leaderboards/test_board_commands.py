@@ -124,6 +124,30 @@ def test_local_adds_own_records_and_verdicts(tmp_path, monkeypatch):
     assert build.default_board() == build.LOCAL
 
 
+def test_the_board_of_another_store_is_built_and_opened_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = read_record(committed_paths("capacity/laptop/*-s0")[0])
+    names = (known.task, known.model, known.preset, known.identity, 77)
+    record = known.model_copy(update={"seed": 77, "run_id": make_run_id(*names)})
+    write_record(record, tmp_path / "mine" / "records")
+    words = ["store=mine", f"records={COMMITTED / 'capacity'}"]
+    assert build.main(words) == 0
+    place = tmp_path / "mine" / "board.parquet"
+    assert record.run_id in {line.run_id for line in read_board(place).records}
+    assert "leaderboards.serve board=mine/board.parquet" in capsys.readouterr().out
+    assert build.main([*words, "--check"]) == 0
+    assert export.request_of(export.READ(["site", "store=mine"])).board == place
+    for main, mistake, said in (
+        (build.main, ["store=nine"], "there is no store nine: store=FOLDER holds runs"),
+        (build.main, ["store=mine", "local=false"], "and local=false leaves them out"),
+        (serve.main, ["store=mine", "board=b"], "board= and store= both name a board"),
+    ):
+        with pytest.raises(UserError, match=said):
+            main(mistake)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -267,9 +291,7 @@ def test_the_address_is_told_when_the_server_listens(
 @pytest.mark.parametrize(
     ("main", "word", "way_on"),
     [
-        (build.main, "store=mine", "records=STORE/records"),
-        (serve.main, "store=mine", "board=STORE/board.parquet"),
-        (export.main, "store=mine", "board=STORE/board.parquet"),
+        (build.main, "stor=mine", "did you mean 'store='"),
         (pack.main, "store=mine", "records=FOLDER"),
         (add.main, "records=mine", "name each record by its file"),
         (verify.main, "records=mine", "name the folder"),

@@ -14,7 +14,7 @@ from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 from reproduce.drawing.frame import View
-from reproduce.foretelling import sweep_names
+from reproduce.planned import sweep_names
 from reproduce.plotting.panels import Picture
 from reproduce.stories import table2
 from tests.reproduce.records import moons, ngram, regbench
@@ -313,7 +313,9 @@ def test_rules_are_told_once_and_what_a_preset_leaves_out_in_one_line(
     assert total in shown.splitlines()
     folder = tmp_path / "store" / "reproductions" / "figure9" / "smoke"
     assert f"open {folder / 'figure.png'}" in shown
-    assert "nox -s leaderboard" in shown
+    word = f"store={tmp_path / 'store'}"
+    way = f"python -m leaderboards.build {word}, then python -m leaderboards.serve {word}"
+    assert f"on the leaderboard: {way}" in shown
     assert len(json.loads((folder / "verdicts.json").read_bytes())["claims"]) == 12
 
 

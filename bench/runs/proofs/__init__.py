@@ -1,1 +1,1 @@
-"""Proofs that older code gives the same numbers: by definitions, or by short runs."""
+"""Proofs that older code gives the same numbers: by definitions, by runs, or up to rounding."""

@@ -1,4 +1,5 @@
-"""What ``bench.equivalence`` does: proofs, by definitions or by short runs, and what it prints."""
+"""What ``bench.equivalence`` does: proofs, by definitions, by runs or up to rounding, and what it
+prints."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.config.files import group_file
+from bench.records.equivalence import Equivalence
 from bench.records.store import Store
 from bench.runs.proofs.moving import prove_moves
 from bench.runs.proofs.proving import Outcome, prove
+from bench.runs.proofs.rounding.proving import prove_up_to_rounding
 from bench.runs.proofs.wanted import of_records, of_task
 from bench.runs.requests import ProofRequest
 from core.amounts import amount
@@ -20,7 +23,8 @@ from core.progress import progress
 
 def prove_all(request: ProofRequest) -> int:
     """Prove what is asked for; exit code 0 when all of it is proven, 4 when it is not."""
-    all_proven = _by_definitions(request) if request.by_definitions else _by_runs(request)
+    prove_them = {"definitions": _by_definitions, "runs": _by_runs, "rounding": _by_rounding}
+    all_proven = prove_them[request.by](request)
     return OK if all_proven else VERIFICATION_FAILED
 
 
@@ -42,6 +46,20 @@ def _by_runs(request: ProofRequest) -> bool:
             _print(f"{name}, {model}", older[:8], outcome)
             all_proven &= not isinstance(outcome, str)
     return all_proven
+
+
+def _by_rounding(request: ProofRequest) -> bool:
+    """Compare trainings by older code with those of this checkout up to rounding, print what came
+    of it and write what is proven; whether nothing was refused."""
+    task, commit = str(request.task), str(request.commit)
+    extra, store = _with_places(request.extra, task), Store(request.store)
+    with progress() as report:
+        outcomes = prove_up_to_rounding(
+            task, request.models, request.preset, commit, extra, store, report
+        )
+    for model, outcome in outcomes.items():
+        _print(f"{task}, {model}", commit[:8], outcome)
+    return not any(isinstance(outcome, str) for outcome in outcomes.values())
 
 
 def _by_definitions(request: ProofRequest) -> bool:
@@ -90,8 +108,30 @@ def _print(pair: str, commit: str, outcome: Outcome) -> None:
     elif outcome is None:
         print(f"nothing to prove: {pair} has the same code in {commit}")
     else:
-        runs = len(outcome.compared)
+        runs = len(outcome.compared) or len(outcome.rounded)
         only = ""
         for key, values in outcome.choices.items():
             only += f"; {key}={' or '.join(map(str, dict.fromkeys(values)))}"
-        print(f"proven: {pair}, {sides} ({runs} run{'s' * (runs != 1)} of each{only})")
+        extent = " up to rounding" if outcome.by == "rounding" else ""
+        print(f"proven{extent}: {pair}, {sides} ({runs} run{'s' * (runs != 1)} of each{only})")
+        _print_rounding(outcome)
+
+
+def _print_rounding(entry: Equivalence) -> None:
+    """How far the two sides of a proof by rounding are apart."""
+    if not entry.rounded:
+        return
+    in_float64 = max(share for run in entry.rounded for share in run.float64.values())
+    in_float32 = max(share for run in entry.rounded for share in run.float32.values())
+    factor = entry.rounded[0].factor
+    print(
+        f"  largest difference: in float64 {in_float64:.2g} of the bound, in float32 "
+        f"{in_float32:.2g} times what other last bits of the weights make ({factor:g} is allowed)"
+    )
+    for run in entry.whole:
+        print(
+            f"  across its jump: {run.record} has {run.metric} {run.recorded:.6g}, made again in "
+            f"full {run.measured:.6g}; seeds explain {run.bound:.2g}"
+        )
+    if not entry.whole:
+        print("  no committed loss of it falls by a jump, so no run was made in full")

@@ -147,27 +147,37 @@ class RunPair:
         sides = ({"data": {}, "weights": m.weights, **m.facts()} for m in (self.old, self.new))
         if difference := next(_differences("", *sides), None):
             return difference
-        old, new = flat(self.old.record.config), flat(self.new.record.config)
-        for key in old:
-            if key in new and new[key] == old[key]:
-                continue
-            now = f"is {new[key]!r} here" if key in new else "is gone here"
-            return (
-                f"the setting {key} is {old[key]!r} in the older code and {now}: a setting that "
-                "went cannot be equal"
-            )
-        return None
+        return changed_setting(self.old.record.config, self.new.record.config)
 
     def added(self) -> dict[str, Any]:
         """Settings that the newer run has and the older lacks, with their values."""
-        old, new = flat(self.old.record.config), flat(self.new.record.config)
-        return {key: value for key, value in new.items() if key not in old}
+        return added_settings(self.old.record.config, self.new.record.config)
 
     def compared(self) -> Compared:
         """What the table says of it."""
         run, results = self.new, sha256_of(self.new.facts())
         data = run.record.provenance.data
         return Compared(words=self.words, data=data, weights=run.weights, results=results)
+
+
+def changed_setting(old_config: Config, new_config: Config) -> str | None:
+    """The first setting of the older code that is gone or another one here, in a clause."""
+    old, new = flat(old_config), flat(new_config)
+    for key in old:
+        if key in new and new[key] == old[key]:
+            continue
+        now = f"is {new[key]!r} here" if key in new else "is gone here"
+        return (
+            f"the setting {key} is {old[key]!r} in the older code and {now}: a setting that "
+            "went cannot be equal"
+        )
+    return None
+
+
+def added_settings(old_config: Config, new_config: Config) -> dict[str, Any]:
+    """Settings that the newer run has and the older lacks, with their values."""
+    old, new = flat(old_config), flat(new_config)
+    return {key: value for key, value in new.items() if key not in old}
 
 
 # Settings whose values are names, which need no quotes.
@@ -248,7 +258,7 @@ class Tree:
 
 def trees_of(commit: str, folder: Path) -> tuple[Tree, Tree]:
     """An older commit, unpacked into a folder, and this checkout; the repository is only read."""
-    with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))) as archive:
         archive.extractall(folder / "older", filter="data")
     older = Tree(folder / "older", folder / "made-there", commit[:8])
     return older, Tree(ROOT, folder / "made-here", "this checkout")
@@ -261,9 +271,9 @@ def full_name(commit: str) -> str:
         UserError: there is none of that name.
     """
     try:
-        name = _git("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+        name = git("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         full = name.decode().strip()
-        _git("merge-base", "--is-ancestor", full, "HEAD")
+        git("merge-base", "--is-ancestor", full, "HEAD")
     except (OSError, subprocess.SubprocessError):
         raise UserError(
             f"the commit {commit} is not in the history of this checkout: give commit=… as git log "
@@ -272,7 +282,8 @@ def full_name(commit: str) -> str:
     return full
 
 
-def _git(*arguments: str) -> bytes:
+def git(*arguments: str) -> bytes:
+    """What git writes to its output about this checkout."""
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, check=True, timeout=SECONDS_FOR_GIT).stdout
 
@@ -300,9 +311,11 @@ def shown_sweep(settings: Mapping[str, Any]) -> str:
     """The words of a sweep as the table of equalities has them, without places of this machine."""
     words = []
     for key, value in settings.items():
-        names = key in NAMES
+        if key not in NAMES:
+            words.append(told_word(word(key, value)))
+            continue
         listed = f"[{','.join(value)}]" if isinstance(value, list) else value
-        words.append(told_word(f"{key}={listed}" if names else word(key, value)))
+        words.append(told_word(f"{key}={listed}"))
     return " ".join(words)
 
 

@@ -84,9 +84,15 @@ def test_a_file_without_a_class_is_named_in_a_sentence(tmp_path, monkeypatch) ->
         ("card: {contend: {regbench: smoke}}", "unknown key 'contend': did you mean 'contends'?"),
         ("card: [1]", "the card of models/odd.yaml is"),
         ("- 1", "models/odd.yaml is"),
-        ("a: 1\na: 2", "models/odd.yaml is damaged"),
-        ("\tx: 1", "models/odd.yaml is damaged"),
-        ("card: \xff", "models/odd.yaml is damaged"),
+        ("a: 1\na: 2", "models/odd.yaml, line 2, column 1: expected each key once"),
+        ("\tx: 1", "models/odd.yaml, line 1, column 1: no value or key begins with this"),
+        ("card: \xff", "models/odd.yaml is no UTF-8 text: byte 6 is 0xff"),
+        (
+            "a: 1\nb: {c: 1 d: 2}",
+            "odd.yaml, line 2, column 10: expected ',' or '}' after the { of line 2, column 4",
+        ),
+        ("b: [1, 2\nc: 3", "line 2, column 2: expected ',' or ']' after the [ of line 1, column 4"),
+        ("a: b: c", "line 1, column 5: there is a ':' where a value is under way"),
     ],
 )
 def test_a_damaged_card_is_named_in_a_sentence(

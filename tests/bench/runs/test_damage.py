@@ -22,8 +22,9 @@ from safetensors.torch import save
 from bench import train
 from bench.config.config import compose
 from bench.records.schema import read_record
-from bench.runs.making import DIVERGED, TrainingRun, _read_summary, _Trained, _Unfinished
+from bench.runs.making import DIVERGED, TrainingRun
 from bench.runs.serving import identify
+from bench.runs.summaries import DivergedSummary, TrainedSummary, read_summary
 from bench.training.storage import read_weights
 from bench.training.training import TrainingDiverged, TrainingReport
 from core.errors import UserError
@@ -74,7 +75,7 @@ def test_whenever_the_power_fails_nothing_is_half_there_and_the_run_goes_on(
         kept = {path.name: path for path in root.rglob("[!.]*") if path.is_file()}
         moments[frozenset(kept)] = number
         if "trained.json" in kept:  # each file has what the next one tells of
-            sha256 = _read_summary(kept["trained.json"], _Trained).weights_sha256
+            sha256 = read_summary(kept["trained.json"], TrainedSummary).weights_sha256
             read_weights(kept["weights.safetensors"], sha256)
         for path in root.rglob("records/[!.]*"):
             assert read_record(path).weights_sha256 == sha256
@@ -139,14 +140,14 @@ def read_stream(path: Path) -> Any:
 
 Kind = tuple[str, Callable[[Path], Any]]
 KINDS: dict[str, Kind] = {
-    "trained.json": ("work/*/trained.json", lambda path: _read_summary(path, _Trained)),
+    "trained.json": ("work/*/trained.json", lambda path: read_summary(path, TrainedSummary)),
     "weights": (
         "work/*/weights.safetensors",
         lambda path: read_weights(
-            path, _read_summary(path.parent / "trained.json", _Trained).weights_sha256
+            path, read_summary(path.parent / "trained.json", TrainedSummary).weights_sha256
         ),
     ),
-    DIVERGED: (f"work/*/{DIVERGED}", lambda path: _read_summary(path, _Unfinished)),
+    DIVERGED: (f"work/*/{DIVERGED}", lambda path: read_summary(path, DivergedSummary)),
     "record": ("records/*.json", read_record),
     "tokens": ("tokens.bin", read_stream),
     "starts": ("starts.bin", read_stream),

@@ -18,6 +18,7 @@ from bench.records.counted import Counted, contradiction
 from bench.records.equivalence import todays_name
 from bench.records.identity import settled
 from bench.records.schema import RunRecord, as_file, make_run_id, read_record
+from bench.records.spread import spread_of
 from bench.records.store import COMMITTED
 from bench.runs.recounting import recount
 from core.errors import UserError
@@ -38,7 +39,6 @@ from leaderboards.tables.status import (
 from leaderboards.tables.summaries import SUBMITTED, summary_of
 from leaderboards.verification import rerun as again
 from leaderboards.verification.messages import holds, lines_about
-from leaderboards.verification.spread import spread_of
 from leaderboards.verification.submission import read_submission
 from leaderboards.verification.targets import asked
 from tests.committed import committed_paths, seeds_beside

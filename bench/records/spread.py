@@ -13,11 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.records.identity import settled
+from bench.records.identity import beside_data, settled
 from bench.records.schema import RunRecord
 from core.amounts import amount
 from core.statistics import deviation_of, student_quantile
-from leaderboards.tables.summaries import beside_data
 
 LEVEL = 0.99  # of runs again that seeds explain lie within
 SEEDS = 3  # of a setting that are enough for a spread of its own

@@ -1,0 +1,1 @@
+"""Proof that older code gives the same numbers up to rounding."""
