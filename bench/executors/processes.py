@@ -19,7 +19,13 @@ from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Done, Work, ans
 from core.children import end_processes, wait_for_end
 from core.errors import INTERRUPTED
 from core.files import ROOT
-from core.processes import StopIsCtrlC, describe_end, end_with_parent, start_with_blocked
+from core.processes import (
+    STOPS,
+    StopIsCtrlC,
+    describe_end,
+    end_with_parent,
+    start_with_blocked,
+)
 from core.progress import Report, silent
 
 
@@ -112,7 +118,10 @@ class Pool:
         arguments = (theirs, self._work, environment, dict(os.environ))
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
         with _for_the_server(self._environments[place]):
-            start_with_blocked(process, signal.SIGINT)  # until it is able to handle Ctrl-C
+            # A worker has no Ctrl-C until it is able to handle it. The server, which comes with the
+            # first start, never has any of these: what ends a whole group, as `timeout` does, would
+            # end it, and with it its workers, before they have kept a checkpoint.
+            start_with_blocked(process, signal.SIGINT, *STOPS)
         theirs.close()  # or the end of the child would not close the pipe
         worker = _Worker(process, ours, place)
         self._workers.append(worker)
@@ -197,9 +206,11 @@ class Pool:
 
 
 def _end_what_is_left(worker: _Worker) -> None:
-    """End the processes that jobs of a worker have started and not waited for, and name them."""
-    assert worker.process.pid is not None
-    if names := end_processes(worker.process.pid):
+    """End the processes that jobs of a worker have started and not waited for, and name them; the
+    worker itself, where it still ends, is none of these."""
+    own = worker.process.pid
+    assert own is not None
+    if names := [name for name in end_processes(own) if not name.endswith(f" ({own})")]:
         print(
             f"note: processes that a run had left behind were ended: {', '.join(names)}",
             file=sys.stderr,
@@ -241,7 +252,7 @@ def _serve(
     end_with_parent()
     report = throttled(lambda *words: connection.send(("progress", words)))
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPS})
         while True:
             connection.send(answer(work, connection.recv(), report))
     except (EOFError, BrokenPipeError):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import bench
 from bench import evaluate, sweep, train
 from bench.config import groups, source_files
 from bench.config.config import compose
@@ -199,8 +200,12 @@ def test_task_and_model_may_both_be_from_outside(
     both = f"trust=[{folder}/net.py,{folder}/task.py]"
     assert evaluate.main([f"run={record.run_id}", both]) == OK
     assert "its code is current" in capsys.readouterr().out
+    saved = bench.load_run(record, "runs", trust=[f"{folder}/net.py", folder / "task.py"])
+    assert type(saved.model).__name__ == "Plain"
+    assert bench.read_records("runs", task=f"{folder}/task.py:LoudestChannel") == [record]
+    with pytest.raises(UserError, match="trust is a name or a list of names, and not 3"):
+        bench.load_run(record, "runs", trust=3)  # type: ignore[arg-type]
 
-    capsys.readouterr()
     groups._tasks_from_outside.clear()
     assert verify.main(["level=consistent"]) == VERIFICATION_FAILED  # nobody named the files
     told = capsys.readouterr().out

@@ -173,6 +173,21 @@ def test_interrupted_parent_lets_workers_save(tmp_path):
 
 
 @pytest.mark.processes
+def test_a_stop_of_the_whole_group_lets_workers_save_and_names_none_of_them(tmp_path, capfd):
+    """As a time limit does: `timeout` sends SIGTERM to the server that forks workers, too."""
+    note = tmp_path / "0"
+    with Pool(sleep, [{}], silent) as pool:
+        pool.submit(0, str(note))
+        wait_for(lambda: note.exists() and note.read_text())
+        server = psutil.Process(int(note.read_text())).ppid()
+        assert server != os.getpid()
+        os.kill(server, signal.SIGTERM)
+        time.sleep(0.5)  # in which the server would end, and its worker with it
+    assert note.read_text() == "saved"
+    assert "left behind" not in capfd.readouterr().err
+
+
+@pytest.mark.processes
 def test_no_worker_outlives_a_killed_parent(tmp_path):
     code = f"from test_processes import hang_with_workers as run; run({str(tmp_path)!r})"
     places = [str(Path(__file__).parent), str(ROOT)]

@@ -25,6 +25,10 @@ def records() -> list[RunRecord]:
 
 RULES = [
     (Runs("M", model="memory_mosaik"), "there is no model 'memory_mosaik': did you mean"),
+    (
+        Runs("M", model="./net.py:Zyx"),
+        r"no model 'Zyx': those there are '\w+', '\w+', '\w+' and \d+ more\Z",
+    ),
     (Runs("M", model="GPT2"), "there is no model 'GPT2': did you mean 'gpt2'"),
     (Runs("M", model=wrong(RunRecord)), "model is a name, and not the class RunRecord"),
     (Runs("M", "gpt2"), r"there is no task 'gpt2': that is a model, Runs\('M', model='gpt2'\)"),
