@@ -40,8 +40,12 @@ def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
         names = sweep_names(plan.sweeps)
         for number, (name, settings) in enumerate(zip(names, plan.sweeps, strict=True), 1):
             sweep = plan_sweep(settings)
-            title = f"sweep {number} of {len(names)} ({name})"
-            records |= {r.run_id: r for r in records_of(sweep, show, tell, title)}
+            title = f"sweep {number} of {len(names)}"
+            # Who takes part is a long list, and each run names its model.
+            settings_in_words = " ".join(w for w in name.split(" ") if not w.startswith("models="))
+            records |= {
+                r.run_id: r for r in records_of(sweep, show, tell, title, settings_in_words)
+            }
             take((), experiment.control.twins_of((), (sweep,)))
         take(configurations, experiment.control.twins_of(configurations, ()))
         for settings in plan.baselines:

@@ -41,13 +41,18 @@ class SweepResult:
 
 
 def run_plan(
-    plan: SweepPlan, report: Report, tell: Tell | None = None, title: str = ""
+    plan: SweepPlan,
+    report: Report,
+    tell: Tell | None = None,
+    title: str = "",
+    settings_in_words: str = "",
 ) -> SweepResult:
     """Run what is missing of a plan and collect the whole of it.
 
     Args:
         tell: takes the sentences for the beginning, once the first run has to be made.
         title: what the sweep is called, where there are several.
+        settings_in_words: what tells it from these, for the first sentence.
 
     Raises:
         UserError: a user's mistake, or another sweep at work in the same store.
@@ -71,7 +76,7 @@ def run_plan(
             if tell is not None:
                 remaining = Remaining.of(plan)
                 pace.expect({e.name: len(remaining.missing_of(e)) for e in plan.entries})
-                for sentence in remaining.beginning(title):
+                for sentence in remaining.beginning(title, settings_in_words):
                     tell(sentence)
 
         with open_executor(
@@ -92,19 +97,23 @@ def run_plan(
 
 
 def records_of(
-    plan: SweepPlan, report: Report, tell: Tell | None = None, title: str = ""
+    plan: SweepPlan,
+    report: Report,
+    tell: Tell | None = None,
+    title: str = "",
+    settings_in_words: str = "",
 ) -> list[RunRecord]:
     """The final records of every model and the baselines of a sweep.
 
     Args:
-        tell, title: as :func:`run_plan`.
+        tell, title, settings_in_words: as :func:`run_plan`.
 
     Raises:
         UserError: a user's mistake, another sweep at work in the same store, or a run that no
             worker survived (after all others were made).
         KeyboardInterrupt: stopped; the same sweep goes on from there.
     """
-    result = run_plan(plan, report, tell, title)
+    result = run_plan(plan, report, tell, title, settings_in_words)
     records, lost = [], []
     for model in result.models:
         records += model.records

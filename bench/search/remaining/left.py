@@ -109,21 +109,25 @@ class Remaining:
             + in_kinds(self.missing)
         )
 
-    def beginning(self, title: str = "") -> list[str]:
+    def beginning(self, title: str = "", settings_in_words: str = "") -> list[str]:
         """Sentences for the beginning of a sweep that makes runs.
 
         Args:
             title: what the sweep is called, where there are several.
+            settings_in_words: what tells it from these.
         """
         every = sum(len(runs) for runs in self.runs.values())
         models = amount(sum(1 for e in self.plan.entries if self.missing_of(e)), "model")
         of_all = amount(every, "run")
         count = of_all if len(self.missing) == every else f"{len(self.missing)} of {of_all}"
+        words = settings_in_words or self.first.task
+        name = ", ".join(filter(None, [title, words, f"preset {self.first.preset}"]))
         sentences = [
-            f"{title or f'{self.first.task}, preset {self.first.preset}'}: {count} of {models} to "
-            f"make ({in_kinds(self.missing)}), {_about(self._seconds(self.missing))}"
+            f"{name}: {count} of {models} to make "
+            f"({in_kinds(self.missing)}), {_about(self._seconds(self.missing))}"
         ]
-        return [*self.beside_guests(), *sentences]
+        # A figure has several sweeps, and settings of its own.
+        return sentences if title else [*self.beside_guests(), *sentences]
 
     def beside_guests(self) -> list[str]:
         """Why models are trained beside guests whose rivals were to be served, and the other ways;

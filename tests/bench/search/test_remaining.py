@@ -94,8 +94,9 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
     run_plan(make_plan(words), report, said.append)  # everything is served
     assert not said
     assert not [text for text, *_ in reports if text == "runs of the sweep"]
-    run_plan(make_plan([*words, "seeds=3"]), report, said.append, "sweep 1 of 2")
-    assert said[0].startswith("sweep 1 of 2: 2 of 6 runs of 2 models to make (2 × final run), ")
+    run_plan(make_plan([*words, "seeds=3"]), report, said.append, "sweep 1 of 2", "tasks.x=1")
+    begun = "sweep 1 of 2, tasks.x=1, preset smoke: 2 of 6 runs of 2 models to make (2 × final run)"
+    assert said[0].startswith(begun)
     assert "about " in said[0]
     assert said[0].endswith("at the speed of the runs on record")
     counts = [(done, total) for text, done, total in reports if text == "runs of sweep 1 of 2"]
