@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import textwrap
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
 
-from bench.config.groups import card, choices, model_groups
+from bench.config.command_line import shown
+from bench.config.files import shared_file
+from bench.config.groups import DESCRIPTIVE, card, choices, model_groups
 from core.errors import OK, UserError, command, nearest
+from core.files import ROOT
 from core.words import by_name, wants_help
 
 COMMANDS = {
@@ -53,28 +60,87 @@ def main(arguments: list[str]) -> int:
         print(f"\n{title}:")
         for name in choices(group):
             content = card(group, name)
-            first = " ".join(str(content.get("note", "")).split()).partition(". ")[0].rstrip(".")
             label = content.get("label") or content.get("description", "")
+            first = _what_it_is(group, name)
             _print(f"  {name:22} ", f"{label}: {first}" if first else label)
     return OK
 
 
+def _what_it_is(group: str, name: str) -> str:
+    """What the class of a task or model is, as the first sentence of its docstring says: of its
+    module's where the class lies elsewhere. Nothing is imported."""
+    target = shared_file(group, name).get("_target_") if group != "preset" else None
+    if target is None:
+        return ""
+    module, _, class_name = target.rpartition(".")
+    texts_of_module = _docstrings(module)
+    text = texts_of_module.get(class_name) or texts_of_module.get("", "")
+    sentence = " ".join(text.replace("``", "").split()).partition(". ")[0].rstrip(".")
+    return sentence.removeprefix(f"{card(group, name).get('label')}: ")
+
+
+@cache
+def _docstrings(module: str) -> dict[str, str]:
+    """Class -> its docstring, of a module of this project; that of the module under ""."""
+    path = ROOT.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tree = ast.parse(path.read_bytes())
+    docstrings = {"": ast.get_docstring(tree) or ""}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            docstrings[node.name] = ast.get_docstring(node) or ""
+    return docstrings
+
+
 def _tell(names: list[str]) -> int:
-    """The label, note and source of what has a name."""
+    """All that the files say of what has a name: what it is, its source, settings and presets."""
+    for written in COMMANDS:
+        module = written.split()[2]
+        if names[0] in (module, module.rpartition(".")[2]) and module != "bench":
+            rest = " ".join(["", *names[1:]])
+            raise UserError(f"'{names[0]}' is a command of its own: write {written}{rest}")
     cards, all_names = [], []
     for title, group in _groups():
         all_names += choices(group)
         if len(names) == 1 and names[0] in choices(group):
-            cards.append((title, card(group, names[0])))
+            cards.append((title, group, card(group, names[0])))
     if not cards:
         expected = "a command, a task, a model or a preset"
         raise UserError(f"'{' '.join(names)}' is not {expected}; {nearest(names[0], all_names)}")
-    for title, content in cards:
+    for title, group, content in cards:
         _print("", f"{title}: {names[0]}, {content.get('label') or content.get('description')}")
+        if first := _what_it_is(group, names[0]):
+            _print("  what it is: ", first)
         for key in ("note", "source"):
             if key in content:
                 _print(f"  {key}: ", " ".join(str(content[key]).split()))
+        for key, text in _in_full(group, shared_file(group, names[0])):
+            _print(f"  {key}: ", text)
     return OK
+
+
+def _in_full(group: str, content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Settings with their defaults, what each preset sets, and what a sweep tries, in words of a
+    command line."""
+    section = "tasks" if group == "tasks" else "models"
+    if group == "preset":
+        if "sweep" in content:
+            yield "sweep", _words("", content["sweep"])
+        return
+    settings = {}
+    for key, value in content.items():
+        if key not in DESCRIPTIVE and key != "_target_":
+            settings[key] = value
+    yield "settings", _words(f"{section}.", settings) or "none"
+    for preset, block in content.get("presets", {}).items():
+        parts = [_words(f"{inner}.", values) for inner, values in block.items()]
+        yield f"preset={preset}", " ".join(parts)
+    if sweep := content.get("sweep"):
+        yield "sweep", _words("", sweep)
+
+
+def _words(beginning: str, settings: Mapping[str, Any]) -> str:
+    return " ".join(shown(f"{beginning}{key}", value) for key, value in settings.items())
 
 
 def _groups() -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from core import words as grammar
 from core.errors import UserError
 
 Settings = dict[str, Any]  # dotted key -> value
+MOST_MENDED = 1000  # characters of a mapping for which a better form is looked for
 
 
 def read(words: Sequence[str]) -> Settings:
@@ -46,7 +47,8 @@ def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
         try:
             override = _parsed(grammar.with_home_quoted(word))
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
-            raise UserError(f"cannot read '{_shortened(word)}': {_how_to_write(word)}") from None
+            advice = _in_brackets(word) or _how_to_write(word)
+            raise UserError(f"cannot read '{_shortened(word)}': {advice}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
             raise UserError(
                 f"'{word}' adds, deletes or lists values: here one value is set for one known "
@@ -66,6 +68,27 @@ def _parsed(word: str) -> Any:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     return OverridesParser.create().parse_override(word)
+
+
+# Of "{training.lr:1e-3,3e-4,models.layers:[2,4]}" the key and the values that lack brackets.
+_BARE_LIST = re.compile(r"([\w.]+)[:=]([^\[\]{}:=,]+(?:,[^\[\]{}:=,]+)*)(?=,[\w.]+[:=]|})")
+
+
+def _in_brackets(word: str) -> str | None:
+    """How a mapping is written whose lists lack their brackets; None where that is not the fault,
+    or mends nothing."""
+    from hydra.errors import HydraException
+
+    key, _, value = word.partition("=")
+    if not value.startswith("{") or len(value) > MOST_MENDED:
+        return None
+    with_brackets = _BARE_LIST.sub(r"\1:[\2]", value)
+    mended = f"{key}={with_brackets}"
+    try:
+        _parsed(mended)
+    except (HydraException, RecursionError, ValueError):
+        return None
+    return f"the values of a key are a list in brackets, with commas between: {shlex.quote(mended)}"
 
 
 def read_with_lists(words: Sequence[str]) -> Settings:

@@ -1,17 +1,58 @@
-"""How a sweep widens its own grid: a best setting on an edge asks for the value beyond it.
+"""What a search space may hold, and how a sweep widens its own grid.
 
-Example: of the learning rates [2e-3, 6e-3] the best is 6e-3, so 1.8e-2 is tried as well.
+A best setting on an edge asks for the value beyond it. Example: of the learning
+rates [2e-3, 6e-3] the best is 6e-3, so 1.8e-2 is tried as well.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from bench.config.sections import TrainingSettings
+from core.errors import UserError, nearest
+
 Space = Mapping[str, Sequence[Any]]
 GEOMETRIC = 0.25  # each step of a grid is so near its mean step, as a share, in logarithms
+
+
+def check_space(space: Space) -> None:
+    """Refuse keys that cannot be searched, and values that are no list of different plain ones.
+
+    Raises:
+        UserError: which, and how it is written.
+    """
+    training = [f"training.{name}" for name in TrainingSettings.model_fields]
+    for key, values in space.items():
+        if not key.startswith("models.") and key not in training:
+            raise UserError(
+                f"the search space has the key '{key}', but it may hold models.KEY and "
+                f"training.KEY only: {nearest(key, training)}"
+            )
+        for value in values:
+            parts = value.split() if isinstance(value, str) else []
+            if len(parts) > 1 and all(map(_is_number, parts)):
+                raise UserError(
+                    f"the search space gives {key} the one value {value!r}: a comma separates the "
+                    f"values of a list, {key}:[{','.join(parts)}]"
+                )
+        plain = all(v is None or isinstance(v, str | int | float) for v in values)
+        if not values or not plain or len({json.dumps(v) for v in values}) < len(values):
+            raise UserError(
+                f"the search space gives {key} the values {values!r}, but it needs a list of "
+                "different numbers, words, true, false or null"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def reach_of(space: Space, most: int) -> dict[str, list[Any]]:

@@ -150,6 +150,14 @@ class SweepSettings(Settings):
     ray: RaySettings
     storage: str
 
+    @field_validator("search_space", mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        for key, values in value.items() if isinstance(value, dict) else ():
+            if not isinstance(values, list | tuple):
+                raise ValueError(f"the values of a key are a list in brackets, {key}:[{values}]")
+        return value
+
     @field_validator("stack", mode="before")
     @classmethod
     def _auto_or_a_number(cls, value: object) -> object:

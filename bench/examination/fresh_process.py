@@ -78,7 +78,7 @@ class ModelRecipe:
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelQuestion:
     """What a model is asked that was just built.
 
     Attributes:
@@ -107,7 +107,7 @@ class Question:
 def asked_elsewhere(
     recipe: ModelRecipe,
     reader: ModelReader,
-    question: Question,
+    question: ModelQuestion,
     weights_of: nn.Module | None = None,
     device: torch.device | None = None,
 ) -> Iterator[Callable[[], Answers]]:
@@ -193,7 +193,7 @@ def answer_elsewhere(
     Raises:
         UnfitModel: it cannot be built or asked there.
     """
-    name, question = TRAINED if in_training else EVALUATED, Question(inputs, in_training)
+    name, question = TRAINED if in_training else EVALUATED, ModelQuestion(inputs, in_training)
     try:
         with asked_elsewhere(recipe, reader, question, model) as answers:
             return answers()[name].to(inputs.device)
@@ -333,7 +333,7 @@ def _answer(folder: Path) -> None:
         model.load_state_dict(with_second_names(weights, model.state_dict()))
     tensors = {name: t.to(device) for name, t in load_file(folder / INPUTS).items()}
     reader = ModelReader(request["seed of draws"], request["by hidden"])
-    question = Question(tensors["inputs"], request["in training"], tensors.get("observed"))
+    question = ModelQuestion(tensors["inputs"], request["in training"], tensors.get("observed"))
     answers = question.answered(model, reader)
     save_file({name: t.cpu().contiguous() for name, t in answers.items()}, folder / RESULT)
 

@@ -23,9 +23,9 @@ from bench.examination.fresh_process import (
     EVALUATED,
     TRAINED,
     Answers,
+    ModelQuestion,
     ModelRecipe,
     NoRoomOnGpu,
-    Question,
     asked_elsewhere,
 )
 from bench.examination.observing import OUTPUTS, SEQUENCES, STATE, disturb, training_pass
@@ -82,7 +82,7 @@ def examine_model(
         else:
             recipe = ModelRecipe(configuration.models, task.specification(), seed)
             reader, sequences = _questions(recipe, inputs, build())
-            question = Question(sequences.changed, in_training=True, observed=inputs)
+            question = ModelQuestion(sequences.changed, in_training=True, observed=inputs)
             with asked_elsewhere(recipe, reader, question) as answers:
                 changed = examine_repeatability(build, inputs, device)
                 with suppress(NoRoomOnGpu):  # trained weights can be asked on a CPU
@@ -208,7 +208,7 @@ def _compare_processes(
     """Refuse a model that is another one in the process that gave ``theirs``."""
     device = inputs.device
     with kept_random_state(device):
-        question = Question(sequences.inputs, in_training=True, observed=inputs)
+        question = ModelQuestion(sequences.inputs, in_training=True, observed=inputs)
         ours = question.answered(recipe.built(device), reader)
         theirs = {name: answer.to(device) for name, answer in theirs.items()}
         names = [name for name in ours if name.startswith(STATE)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from bench.config.command_line import read_with_lists, shown
 from bench.config.external import OURS, defaults_of, refuse_what_is_missing
 from bench.config.files import copied, models_of
 from bench.config.groups import GUEST, choices, record_name, taking_part
-from bench.config.sections import SweepSettings, TrainingSettings
+from bench.config.search_space import check_space
+from bench.config.sections import SweepSettings
 from bench.config.settings import Configuration
 from bench.config.source_files import refuse_files_of_one_name, source_name, use_named
 from bench.config.tree import TARGET
@@ -100,8 +101,13 @@ class SweepPlan:
         return len(self.entries) * (self.settings.n_trials + self.settings.finals)
 
     def note_on_trials(self) -> str | None:
-        """Which search spaces hold fewer settings than the trials asked for."""
+        """Which search spaces hold fewer settings than the trials asked for, or but one."""
         trials = self.settings.n_trials
+        if trials == 1 and all(entry.settings == 1 for entry in self.entries):
+            preset = self.entries[0].configuration.preset
+            settings = [shown(key, value) for key, value in self.entries[0].first().items()]
+            only = f" ({' '.join(settings)})" if settings else ""
+            return f"the search space has one setting at preset {preset}{only}: nothing is tuned"
         small = [entry for entry in self.entries if entry.settings < trials]
         if not small:
             return None
@@ -122,6 +128,7 @@ def plan_sweep(settings: Mapping[str, Any]) -> SweepPlan:
         UserError: a setting, model, key or search space that cannot be used.
     """
     remaining = full_names(settings)
+    _refuse_nearly_dry_run(remaining)
     dry_run = remaining.pop("dry_run", False)
     if not isinstance(dry_run, bool):
         raise UserError(f"dry_run={dry_run} is neither true nor false")
@@ -164,6 +171,14 @@ def plan_sweep(settings: Mapping[str, Any]) -> SweepPlan:
             + nearest(key, keys)
         )
     return SweepPlan(entries, first.sweep, dry_run, device_like)
+
+
+def _refuse_nearly_dry_run(settings: Mapping[str, Any]) -> None:
+    """Refuse words that mean ``dry_run``, which is no key of a file that a hint could name."""
+    for key in settings:
+        letters = re.sub("[-_.]", "", key.removeprefix("sweep.")).lower()
+        if letters in ("dry", "dryrun") and key != "dry_run":
+            raise UserError(f"there is no setting '{key}': did you mean 'dry_run=true'?")
 
 
 def _refuse_without_effect(first: Configuration, settings: Mapping[str, Any]) -> None:
@@ -243,7 +258,7 @@ def _entry(
     """One model, with the settings of models that it has, and without the searched keys that are
     fixed."""
     space = base.sweep.search_space
-    _check_space(space)
+    check_space(space)
 
     def is_known(key: str) -> bool:
         return not key.startswith("models.") or key in BUDGETS or key.split(".")[1] in base.models
@@ -352,22 +367,6 @@ def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
     for configuration in configurations:
         keys |= {f"models.{key}" for key in configuration.models}
     return keys - {"models._target_"}
-
-
-def _check_space(space: Mapping[str, Sequence[Any]]) -> None:
-    training = [f"training.{name}" for name in TrainingSettings.model_fields]
-    for key, values in space.items():
-        if not key.startswith("models.") and key not in training:
-            raise UserError(
-                f"the search space has the key '{key}', but it may hold models.KEY and "
-                f"training.KEY only: {nearest(key, training)}"
-            )
-        plain = all(v is None or isinstance(v, str | int | float) for v in values)
-        if not values or not plain or len({json.dumps(v) for v in values}) < len(values):
-            raise UserError(
-                f"the search space gives {key} the values {values!r}, but it needs a list of "
-                "different numbers, words, true, false or null"
-            )
 
 
 def make_plan(words: Sequence[str]) -> SweepPlan:

@@ -10,7 +10,6 @@ import pytest
 from bench.records.schema import make_run_id, write_record
 from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError
 from leaderboards.tables.verdicts import read_verdicts
-from reproduce import writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 from reproduce.drawing.frame import View
@@ -380,18 +379,6 @@ def _left(words: list[str], capsys) -> str:
     capsys.readouterr()
     assert main([*words, "dry_run=true"], FIGURES) == OK
     return capsys.readouterr().out.splitlines()[-1]
-
-
-def test_a_verdict_whose_record_is_gone_is_not_judged_again(tmp_path: Path, monkeypatch) -> None:
-    verdict = {"figure": "figure4", "preset": "smoke", "records": ["three_moons-lost-s0"]}
-    (tmp_path / "records").mkdir()
-    (tmp_path / "verdicts").mkdir()
-    path = tmp_path / "verdicts" / "figure4-smoke.json"
-    path.write_text(json.dumps(verdict))
-    monkeypatch.setattr(writing, "COMMITTED", tmp_path / "records")
-    with pytest.raises(UserError, match="judged from three_moons-lost-s0, whose record is not"):
-        writing.judge_again(FIGURES)
-    assert json.loads(path.read_text()) == verdict
 
 
 @pytest.mark.parametrize("preset", ["smoke", "laptop", "gpu"])

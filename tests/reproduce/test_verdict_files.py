@@ -13,7 +13,7 @@ from bench.search.contender import Contender
 from bench.search.plan import make_plan
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from leaderboards.build import FOLDER
-from reproduce import committed
+from reproduce import committed, writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
 from tests.reproduce.plans import in_words
@@ -91,3 +91,17 @@ def test_every_search_of_a_figure_with_verdicts_is_served(path: Path, tmp_path: 
             if Contender(entry, storage, Store(tmp_path)).committed is None:
                 searched.append(f"{entry.configuration.model}: {' '.join(words)}")
     assert not searched
+
+
+def test_a_verdict_whose_record_is_gone_is_not_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = {"figure": "figure4", "preset": "smoke", "records": ["three_moons-lost-s0"]}
+    (tmp_path / "records").mkdir()
+    (tmp_path / "verdicts").mkdir()
+    path = tmp_path / "verdicts" / "figure4-smoke.json"
+    path.write_text(json.dumps(verdict))
+    monkeypatch.setattr(writing, "COMMITTED", tmp_path / "records")
+    with pytest.raises(UserError, match="judged from three_moons-lost-s0, whose record is not"):
+        writing.judge_again(FIGURES)
+    assert json.loads(path.read_text()) == verdict

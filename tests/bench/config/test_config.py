@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from bench import train
+from bench.__main__ import main as tell
 from bench.config.command_line import read, read_each
 from bench.config.config import compose
 from bench.config.groups import choices
 from bench.config.limits import infinite_numbers
 from bench.search.plan import make_plan, some_model
-from core.errors import UserError
+from core.errors import OK, UserError
 from core.files import ROOT
 from core.words import word
 from tests.conftest import Command
@@ -136,6 +137,10 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         ),
         ([*BASE, "store=a(b"], """as they are: 'store="a(b"'"""),
         ([*BASE, "store=a,b"], """as they are: 'store="a,b"'"""),
+        (
+            [*BASE, "sweep.search_space={training.lr:1e-3,3e-4,models.layers:[2,4]}"],
+            "with commas between: 'sweep.search_space={training.lr:[1e-3,3e-4],models.layers:[2,4]",
+        ),
         ([*BASE, f"seed={'9' * 5000}"], "cannot read 'seed=999"),
         ([*BASE, f"seed={'[' * 2000}"], "cannot read 'seed=[[["),
     ],
@@ -275,6 +280,44 @@ def test_mistakes_end_without_a_traceback(run_command: Command) -> None:
 def test_settings_of_a_sweep_are_not_dropped_by_a_single_run(key: str) -> None:
     with pytest.raises(UserError, match=f"'{key}' is a setting of bench.sweep"):
         train.main([*BASE, f"{key}=3"])
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("multi_query_recall", ["tasks.pairs=[4]", "preset=laptop: ", "training.steps=600"]),
+        ("multi_query_recall", ["sweep: search_space={training.lr:[0.001,0.003,0.01]}"]),
+        ("gla", ["what it is: Gated linear attention", "settings: models.width=128"]),
+        ("smoke", ["sweep: choose_over=first_seed"]),
+    ],
+)
+def test_all_is_told_of_a_name(name: str, parts: list[str], capsys) -> None:
+    assert tell([name]) == OK
+    told = " ".join(capsys.readouterr().out.split())
+    for part in parts:
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        (["sweep", "tasks=mad"], "python -m bench.sweep tasks=mad"),
+        (["bench.train"], "python -m bench.train"),
+        (["reproduce", "table3"], "python -m reproduce table3"),
+        (["leaderboards.build"], "python -m leaderboards.build"),
+    ],
+)
+def test_a_command_in_the_place_of_a_name_is_told(words: list[str], written: str) -> None:
+    with pytest.raises(UserError, match=f"is a command of its own: write {written}$"):
+        tell(words)
+
+
+def test_what_a_task_or_model_is_comes_first_in_the_list(capsys) -> None:
+    assert tell([]) == OK
+    told = " ".join(capsys.readouterr().out.split())
+    assert "multi_query_recall Multi-query recall: Multi-query associative recall (MQAR)" in told
+    assert "gla GLA: Gated linear attention in pre-norm residual blocks" in told
+    assert "``" not in told
 
 
 def test_the_list_names_every_task_model_and_preset(run_command: Command) -> None:

@@ -127,11 +127,11 @@ def test_a_model_of_this_project_starts_no_process(
     assert fresh_process._servers == []
 
 
-def question(size: int) -> tuple[fresh_process.ModelRecipe, fresh_process.Question]:
+def question(size: int) -> tuple[fresh_process.ModelRecipe, fresh_process.ModelQuestion]:
     settings = {"_target_": f"{remembering.__name__}.KeepsTables", "width": 8}
     recipe = fresh_process.ModelRecipe(settings, TOKENS, seed=3)
     inputs = torch.randint(13, (size, 20), generator=torch.Generator().manual_seed(1))
-    return recipe, fresh_process.Question(inputs, in_training=True)
+    return recipe, fresh_process.ModelQuestion(inputs, in_training=True)
 
 
 @pytest.mark.bitwise

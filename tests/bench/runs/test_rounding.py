@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bench.runs.proofs.rounding import bounds, side
 from bench.runs.proofs.rounding.proving import PERTURBATIONS, PLAIN
-from bench.runs.proofs.rounding.side import Request, Variant
+from bench.runs.proofs.rounding.side import TrainingsRequest, TrainingVariant
 from bench.runs.proofs.rounding.whole import JUMP, largest_fall
 from models.gpt2 import GPT2
 from models.layers.dropout import Dropout
@@ -32,8 +32,8 @@ CHANGED = {
 }
 
 
-def answers(folder: Path, variants: Sequence[Variant]) -> Answers:
-    side.answer(Request(settings=SETTINGS, variants=list(variants), output=folder))
+def answers(folder: Path, variants: Sequence[TrainingVariant]) -> Answers:
+    side.answer(TrainingsRequest(settings=SETTINGS, variants=list(variants), output=folder))
     return {v.name: torch.load(folder / v.name, weights_only=True) for v in variants}
 
 

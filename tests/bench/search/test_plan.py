@@ -42,6 +42,16 @@ def test_plan_reads_short_names_and_fixes_what_is_stated():
         (["tasks=three_moons", "models=lstm", "n_trials=none"], "n_trials"),
         (["tasks=three_moons", "models=all"], "leave models= out"),
         (["tasks=three_moons", "models=lstm", "dry_run=maybe"], "neither true nor false"),
+        (["tasks=three_moons", "models=lstm", "dry=1"], "did you mean 'dry_run=true'"),
+        (["tasks=three_moons", "models=lstm", "dryrun=true"], "did you mean 'dry_run=true'"),
+        (
+            ["tasks=three_moons", "models=lstm", "sweep.search_space={training.lr:[1e-3 3e-4]}"],
+            r"a comma separates the values of a list, training.lr:\[1e-3,3e-4\]",
+        ),
+        (
+            ["tasks=three_moons", "models=lstm", "sweep.search_space={training.lr:1e-3}"],
+            r"a list in brackets, training.lr:\[0.001\]",
+        ),
         (["tasks=three_moons", "models=lstm", "sampler=sobol"], "sampler"),
         (["tasks=three_moons", "models=lstm", "executor=slurm"], "'processes' or 'ray'"),
         (["tasks=three_moons", "models=lstm", "ray.num_gpus=1.5"], "a fraction of one GPU, or"),
@@ -136,6 +146,9 @@ def test_small_search_spaces_are_told_by_name():
     space = "sweep.search_space={models.heads:[2,4],training.lr:[1e-3,1e-4]}"
     words = [*REGBENCH, "models=[gpt2,lstm]", space]
     assert make_plan([*words, "n_trials=2"]).note_on_trials() is None
+    one = make_plan(["tasks=multi_query_recall", "models=lstm", "preset=smoke"]).note_on_trials()
+    one_setting = "the search space has one setting at preset smoke (training.lr=0.01)"
+    assert one == f"{one_setting}: nothing is tuned"
     some = make_plan([*words, "n_trials=3"]).note_on_trials()
     assert some == "n_trials=3, but the search space of models=lstm has only 2 settings"
     both = make_plan([*words, "n_trials=50"]).note_on_trials()

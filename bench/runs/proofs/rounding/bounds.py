@@ -29,7 +29,7 @@ Numbers = Mapping[str, Mapping[str, Tensor]]  # kind -> name -> tensor
 
 
 @dataclass(frozen=True)
-class Difference:
+class TrainingDifference:
     """How far two trainings are apart.
 
     Attributes:
@@ -53,7 +53,7 @@ def first_inexact(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 def compare_in_float64(
     old: Numbers, new: Numbers, changed_bits: Sequence[Numbers], longest_sum: int
-) -> Difference:
+) -> TrainingDifference:
     """Hold two trainings in float64 against the bound.
 
     Args:
@@ -80,10 +80,12 @@ def compare_in_float64(
                     f"in float64 {_shown(kind, name)} differ by {difference:.2g}, and rounding "
                     f"explains {bound:.2g}"
                 )
-    return Difference(shares, refusal)
+    return TrainingDifference(shares, refusal)
 
 
-def compare_in_float32(old: Numbers, new: Numbers, changed_bits: Sequence[Numbers]) -> Difference:
+def compare_in_float32(
+    old: Numbers, new: Numbers, changed_bits: Sequence[Numbers]
+) -> TrainingDifference:
     """Hold two trainings in float32 against those of the older code with other last bits."""
     epsilon = torch.finfo(torch.float32).eps
     shares: dict[str, float] = {}
@@ -101,7 +103,7 @@ def compare_in_float32(old: Numbers, new: Numbers, changed_bits: Sequence[Number
                 f"in float32 {_shown(kind, name)} differ {share:.1f} times as much as other last "
                 f"bits of the weights make them differ, and {FACTOR:g} times is allowed"
             )
-    return Difference(shares, refusal)
+    return TrainingDifference(shares, refusal)
 
 
 def _each(numbers: Numbers) -> Iterator[tuple[str, str, Tensor]]:

@@ -42,7 +42,7 @@ from bench.runs.proofs.rounding.settings import (
     settings_to_compare,
     shortened,
 )
-from bench.runs.proofs.rounding.side import STEPS, Request, Variant
+from bench.runs.proofs.rounding.side import STEPS, TrainingsRequest, TrainingVariant
 from bench.runs.proofs.rounding.whole import CHANGED_MEANWHILE, made_whole, run_across_a_jump
 from bench.runs.proofs.wanted import models_to_compare
 from core.children import run_to_end
@@ -54,7 +54,10 @@ from core.progress import Report
 OLDER_HOUSES = ("models", "tasks")  # whose code is part of a run's identity
 ENGINE = ("bench", "core")  # which both sides have from this checkout
 PERTURBATIONS = {"float64": 2, "float32": 3}  # trainings with other last bits
-PLAIN = {"float64": Variant(dtype="float64", evaluate=True), "float32": Variant(dtype="float32")}
+PLAIN = {
+    "float64": TrainingVariant(dtype="float64", evaluate=True),
+    "float32": TrainingVariant(dtype="float32"),
+}
 
 
 class _Compared(FrozenModel):
@@ -158,7 +161,7 @@ class _Proof:
             except ValidationError:  # cut, or of an earlier version: it is made again
                 kept.unlink()
         plain = [*PLAIN.values()]
-        changed: dict[str, list[Variant]] = {}
+        changed: dict[str, list[TrainingVariant]] = {}
         for dtype, count in PERTURBATIONS.items():
             seeds = range(1, count + 1)
             changed[dtype] = [PLAIN[dtype].model_copy(update={"last_bits": k}) for k in seeds]
@@ -184,7 +187,7 @@ class _Answers:
     facts: dict[str, Any]
     folder: Path
 
-    def of(self, variant: Variant) -> dict[str, Any]:
+    def of(self, variant: TrainingVariant) -> dict[str, Any]:
         """Of one training, read anew each time: all of them at once may not fit into memory."""
         answer: dict[str, Any] = torch.load(self.folder / variant.name, weights_only=True)
         return answer
@@ -270,7 +273,7 @@ def _code(task: str, model: str, root: Path) -> Code:
 
 
 def _answers(
-    tree: Tree, settings: Mapping[str, Any], variants: Sequence[Variant], name: str
+    tree: Tree, settings: Mapping[str, Any], variants: Sequence[TrainingVariant], name: str
 ) -> _Answers:
     """The trainings of one side, made in a process of its own.
 
@@ -279,7 +282,7 @@ def _answers(
     """
     folder = tree.work / name
     folder.mkdir(parents=True)
-    request = Request(settings=dict(settings), variants=list(variants), output=folder)
+    request = TrainingsRequest(settings=dict(settings), variants=list(variants), output=folder)
     path = folder / "request.json"
     path.write_text(request.model_dump_json())
     environment = {
@@ -298,7 +301,7 @@ def _answers(
 
 
 def _compare(
-    older: _Answers, newer: _Answers, changed: Mapping[str, Sequence[Variant]], words: str
+    older: _Answers, newer: _Answers, changed: Mapping[str, Sequence[TrainingVariant]], words: str
 ) -> _Compared | str:
     """What both sides made of one setting, held against each other; a clause if they differ."""
     data = older.facts["data"]

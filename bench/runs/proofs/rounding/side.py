@@ -38,7 +38,7 @@ SEQUENCES = 2  # of the first batch whose outputs are compared; over a vocabular
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
-class Variant(BaseModel):
+class TrainingVariant(BaseModel):
     """One training of a side.
 
     Attributes:
@@ -57,7 +57,7 @@ class Variant(BaseModel):
         return f"{self.dtype}-{'plain' if self.last_bits is None else self.last_bits}.pt"
 
 
-class Request(BaseModel):
+class TrainingsRequest(BaseModel):
     """What a side is asked for.
 
     Attributes:
@@ -66,7 +66,7 @@ class Request(BaseModel):
     """
 
     settings: dict[str, Any]
-    variants: list[Variant]
+    variants: list[TrainingVariant]
     output: Path
 
 
@@ -98,7 +98,7 @@ def _computing_in(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def answer(request: Request) -> None:
+def answer(request: TrainingsRequest) -> None:
     """Make the trainings of a request, and write what they gave.
 
     Raises:
@@ -122,7 +122,7 @@ def _parts(configuration: Configuration) -> tuple[Mapping[str, Any], Mapping[str
     return configuration.tasks, configuration.models
 
 
-def _make(configuration: Configuration, variant: Variant) -> dict[str, Any]:
+def _make(configuration: Configuration, variant: TrainingVariant) -> dict[str, Any]:
     """One training: what must be the same bit for bit, and what up to rounding.
 
     Returns:
@@ -288,7 +288,7 @@ def _numbers_in(name: str, array: Any) -> Iterator[tuple[str, Any]]:
 def main(words: list[str]) -> int:
     """Answer the request of the file that the command line names."""
     (request,) = words
-    answer(Request.model_validate_json(Path(request).read_bytes()))
+    answer(TrainingsRequest.model_validate_json(Path(request).read_bytes()))
     return OK
 
 
