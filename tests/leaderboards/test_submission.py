@@ -216,7 +216,7 @@ def pages_of_row(row, text):
 def first_page(row, text):
     table = RankedTable(row.task, row.preset, row.variant, row.metric, (row,))
     test = abilities.Test(text, row.task, row.metric, None, None, {})
-    source = AbilityTable(test, table, abilities.Scale(0.0, 1.0))
+    source = AbilityTable(test, table, abilities.Scale(0.0, 1.0), (row,))
     cell = AbilityCell("sure", text, text, 0.5, text, to_table(row), source)
     groups = ((text, (ModelAbilities(row.model, row.label, (cell, None)),)),)
     return Overview(
