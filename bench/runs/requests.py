@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.records.equality.renames import Renames
-from bench.records.equivalence import Proof
 from core.errors import UserError
+
+if TYPE_CHECKING:  # it imports pydantic, which help on a command does without
+    from bench.records.equivalence import Proof
 
 
 @dataclass(frozen=True)

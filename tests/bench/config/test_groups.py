@@ -89,7 +89,7 @@ def test_a_file_without_a_class_is_named_in_a_sentence(tmp_path, monkeypatch) ->
         ("card: \xff", "models/odd.yaml is no UTF-8 text: byte 6 is 0xff"),
         (
             "a: 1\nb: {c: 1 d: 2}",
-            "odd.yaml, line 2, column 10: expected ',' or '}' after the { of line 2, column 4",
+            "odd.yaml, line 2, column 11: expected ',' or '}' after the { of line 2, column 4",
         ),
         ("b: [1, 2\nc: 3", "line 2, column 2: expected ',' or ']' after the [ of line 1, column 4"),
         ("a: b: c", "line 1, column 5: there is a ':' where a value is under way"),

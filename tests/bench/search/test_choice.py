@@ -17,6 +17,7 @@ from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry
+from bench.search.remaining.pace import Pace
 from core.progress import silent
 from tests.bench.records import make_record
 
@@ -56,7 +57,7 @@ def search(errors, folder, *words, losses=None, rates=None, all_rates=RATES):
     entry = Entry(compose([*WORDS, f"store={folder}", *words]), space)
     contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(folder))
     trainings = Trainings(errors, losses, all_rates)
-    driver._drive([contender], InProcess(trainings), silent)
+    driver._drive([contender], InProcess(trainings), Pace(silent, ""))
     return contender, trainings.made
 
 

@@ -17,6 +17,7 @@ from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry
+from bench.search.remaining.pace import Pace
 from core.progress import silent
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
 
@@ -71,7 +72,7 @@ def test_finals_wait_for_the_trial_of_a_driver_that_is_over(
         return True
 
     exchange.alive = alive
-    driver._drive([one], InProcess(trainings), silent)
+    driver._drive([one], InProcess(trainings), Pace(silent, ""))
     assert exchange.questions > moment
     assert one.result.setting == {LR: BEST}
     finals = [(rate, seed) for role, rate, seed in trainings.made if role == "final"]

@@ -21,6 +21,7 @@ from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.plan import Entry, make_plan
 from bench.search.published import Chosen
+from bench.search.remaining.pace import Pace
 from bench.search.storage import open_storage
 from core.progress import silent
 
@@ -90,7 +91,7 @@ def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guest
             own[HEADS] = [2]
         entry = Entry(compose([f"models={model}", *words]), own, guest=model in guests)
         contenders.append(Contender(entry, storage, Store(folder)))
-    driver._drive(contenders, InProcess(trainings), silent)
+    driver._drive(contenders, InProcess(trainings), Pace(silent, ""))
     return contenders
 
 
@@ -265,7 +266,7 @@ def test_a_part_of_the_grid_and_a_refused_value_widen_nothing(tmp_path):
         fields = {"run_id": "x", "metrics": {"validation": value}, "cause": None, "seed": 0}
         return RunRecord.model_construct(outcome="ok", **fields)
 
-    driver._drive([contender], InProcess(upwards), silent)
+    driver._drive([contender], InProcess(upwards), Pace(silent, ""))
     described = contender.study.describe()
     assert described.search_space == {"models.dropout": [0.3, 0.6, 1.2]}
     assert contender.best() == {"models.dropout": 0.6}

@@ -19,6 +19,7 @@ from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.driver import records_of
 from bench.search.plan import Entry, make_plan
+from bench.search.remaining.pace import Pace
 from core.errors import RUN_FAILED, UserError
 from core.progress import silent
 from tests.bench.conftest import SWEEP, outcome
@@ -54,7 +55,7 @@ def contender(folder, *words, model="lstm", storage=None, rates=RATES[:3]):
 
 def drive(contenders, deadly, rates=RATES):
     trainings = Trainings(ERRORS, None, rates)
-    driver._drive(contenders, Dying(deadly, trainings), silent)
+    driver._drive(contenders, Dying(deadly, trainings), Pace(silent, ""))
     for each in contenders:
         each.finish(driver._is_blocked(each, contenders))
     return trainings.made
