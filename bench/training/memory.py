@@ -49,9 +49,9 @@ def keep_freed_memory() -> None:
     """Let the heap keep what a step frees, for the next step needs it again.
 
     By default glibc gives it back to the system, which has to find, clear and map some ten thousand
-    pages again in every step: a tenth of a small model's time. No number that is computed changes.
-    The peak of a process is that of before, for what is kept is less than what a step needs. Other
-    C libraries have no such setting.
+    pages again in every step: some twentieth of a small model's time, for 1 to 2 % more memory at
+    the peak (docs/measurements/kept_memory.json). No number that is computed changes. Other C
+    libraries have no such setting.
     """
     if sys.platform != "linux":
         return
