@@ -12,8 +12,10 @@ set -euo pipefail
 python=${PYTHON:-python3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$python" -m pip install --quiet --disable-pip-version-check --target "$folder" \
-    torch==2.13.0 numpy==2.4.6 || exit 2
+pip=("$python" -m pip install --quiet --disable-pip-version-check --target "$folder")
+# What torch needs depends on its build, so that it alone brings its dependencies.
+"${pip[@]}" --no-deps numpy==2.4.6 || exit 2
+"${pip[@]}" torch==2.13.0 || exit 2
 cd "$folder"
 PYTHONPATH="$folder" "$python" -B - <<'PYTHON'
 import sys
