@@ -1,10 +1,17 @@
-"""A small sweep, and what it ends with when nothing disturbs it."""
+"""A small sweep, what it ends with when nothing disturbs it, and tasks of files as yet unknown."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 
+from bench.config import groups, source_files
+from bench.examination import task_data
+from bench.records.code import forget_code
 from bench.records.schema import read_records
+from bench.runs import making
 from bench.search.driver import records_of
 from bench.search.plan import make_plan
 from bench.search.storage import open_storage
@@ -64,3 +71,16 @@ def undisturbed(tmp_path_factory):
     store = tmp_path_factory.mktemp("undisturbed")
     records = records_of(make_plan([*SWEEP, f"store={store}"]), silent)
     return outcome(store, records)
+
+
+@pytest.fixture
+def unknown_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files of tasks are read, examined and rehearsed as in a new process."""
+    monkeypatch.setattr(source_files, "_places", {})
+    monkeypatch.setattr(source_files, "_imported", {})
+    monkeypatch.setattr(groups, "_tasks_from_outside", {})
+    monkeypatch.setattr(task_data, "_passed", set())
+    monkeypatch.setattr(making, "_rehearsed", set())
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    forget_code()

@@ -12,12 +12,8 @@ import pytest
 import torch
 
 from bench import train
-from bench.config import groups, source_files
-from bench.examination import task_data
 from bench.examination.splits import refuse_shared_sequences
-from bench.records.code import forget_code
 from bench.records.schema import RunRecord, read_records
-from bench.runs import making
 from core.errors import OK, UserError
 from tasks.generated import GeneratedTask
 
@@ -114,18 +110,11 @@ class Waves(GeneratedTask):
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(source_files, "_places", {})
-    monkeypatch.setattr(source_files, "_imported", {})
-    monkeypatch.setattr(groups, "_tasks_from_outside", {})
-    monkeypatch.setattr(task_data, "_passed", set())
-    monkeypatch.setattr(making, "_rehearsed", set())
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def here(tmp_path: Path, unknown_tasks: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "splits.py").write_text(FILE)
     yield tmp_path
     sys.modules.pop("splits", None)
-    forget_code()
 
 
 def words(task: str) -> list[str]:

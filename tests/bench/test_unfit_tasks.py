@@ -10,12 +10,9 @@ import pytest
 import torch
 
 from bench import sweep, train
-from bench.config import groups, source_files
 from bench.config.config import compose
 from bench.examination import task_data
-from bench.records.code import forget_code
 from bench.records.schema import read_records
-from bench.runs import making
 from core.errors import OK, UserError
 
 FILE = '''
@@ -229,20 +226,13 @@ MADE_AGAIN = "are others when they are made again"
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(source_files, "_places", {})
-    monkeypatch.setattr(source_files, "_imported", {})
-    monkeypatch.setattr(groups, "_tasks_from_outside", {})
-    monkeypatch.setattr(task_data, "_passed", set())
-    monkeypatch.setattr(making, "_rehearsed", set())
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def here(tmp_path: Path, unknown_tasks: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unfit.py").write_text(FILE)
     (tmp_path / "drawn.py").write_text(DRAWN)
     yield tmp_path
     for name in ("unfit", "drawn"):
         sys.modules.pop(name, None)
-    forget_code()
 
 
 def words(task: str) -> list[str]:
