@@ -32,9 +32,15 @@ with sqlite3.connect(store.root / ".mlflow.db.partial") as half:
     half.execute("CREATE TABLE experiments (experiment_id INTEGER NOT NULL)")
 half.close()
 
+def size(path):
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # not there yet, or renamed by the other process since it was listed
+        return 0
+
 def begun():
     files = list(store.root.glob("*mlflow.db")) + list(store.root.glob(".mlflow.db.partial"))
-    return any(path.stat().st_size > 100_000 for path in files)
+    return any(size(path) > 100_000 for path in files)
 
 creation = context.Process(target=create_store, args=(store,))
 creation.start()
