@@ -62,12 +62,7 @@ def check_version() -> None:
 
 
 def make(task_name: str, difficulty: str, data_seed: int) -> PackageData:
-    """The data of one of its tasks.
-
-    Raises:
-        ValueError: as :func:`check_version`.
-    """
-    check_version()
+    """The data of one of its tasks, where :func:`check_version` has found it."""
     import cogscale
 
     content = cogscale.build_task(task_name, difficulty=difficulty, seed=data_seed)

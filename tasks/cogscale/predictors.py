@@ -13,7 +13,7 @@ PATTERNS = ("discrete_pattern_completion", "continuous_pattern_completion")
 BLANK = -1.0  # a masked number of the continuous patterns
 
 
-def shortcuts(task_name: str, difficulty: str) -> dict[str, Callable[[Sequences], Tensor]]:
+def shortcuts(task_name: str) -> dict[str, Callable[[Sequences], Tensor]]:
     """Simple rules that answer some of a task, by label; each maps sequences to answers (count,
     time, outputs), as large as a model's where one is right."""
     if task_name == "bracket_matching":
@@ -28,7 +28,7 @@ def causal_oracle(task_name: str, difficulty: str, sequences: Sequences) -> Tens
     the targets, but for a masked element of a pattern that no earlier position has shown.
     """
     if task_name not in PATTERNS:
-        return sequences.targets.clamp(min=0) if _is_one_hot(sequences) else sequences.targets
+        return sequences.targets
     period = parameters(task_name, difficulty)["base_length"]
     answers = torch.zeros_like(sequences.targets)
     if task_name == "continuous_pattern_completion":
@@ -44,11 +44,6 @@ def causal_oracle(task_name: str, difficulty: str, sequences: Sequences) -> Tens
             rows = is_shown[:, earlier]
             answers[rows, position] = values[rows, earlier]
     return answers
-
-
-def _is_one_hot(sequences: Sequences) -> bool:
-    targets = sequences.targets[sequences.asked]
-    return bool(((targets == 0) | (targets == 1)).all())
 
 
 def _equal_counts(sequences: Sequences) -> Tensor:

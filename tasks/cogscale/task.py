@@ -59,8 +59,8 @@ class CogScale(Task):
     Args:
         task_name: one of the package's names.
         difficulty: small (100 training sequences) | medium (1,000) | large (10,000). Forecasting
-            has one sequence. ``cross_situation`` lists all pairs of sentences first: 2 GB of memory
-            at medium size, some 25 GB at large.
+            has one sequence. ``cross_situation`` lists all pairs of sentences first, which takes
+            4 GB of memory at medium size and would take some 50 GB at large.
         data_seed: the seed that the package is given; the run's seed orders the training set.
 
     Raises:
@@ -156,7 +156,7 @@ class CogScale(Task):
         answers: dict[str, Callable[[Sequences], Tensor]] = {}
         label = "mean" if self.data.category == "regression" else "most_frequent"
         answers[label] = self._without_inputs
-        answers.update(shortcuts(self.task_name, self.difficulty))
+        answers.update(shortcuts(self.task_name))
         answers["causal oracle"] = partial(causal_oracle, self.task_name, self.difficulty)
         return {name: partial(self._of_predictor, answer) for name, answer in answers.items()}
 
