@@ -186,7 +186,7 @@ def models_of(records: Records) -> list[str]:
 
 
 def tasks_of(records: Records) -> list[str]:
-    """The tasks that were run, those of short sequences first; all of them before any is."""
+    """The tasks that were run, in the order of their plan; all of them before any is."""
     run = {setting(record, "tasks.task_name") for record in records} or CHANNELS.keys()
     return [name for name in CHANNELS if name in run]
 
