@@ -12,6 +12,7 @@ from models.specification import SequenceSpecification
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED
 from reproduce.cogscale.cogscale import EXPERIMENT, LABELS, ORACLE, printed
 from reproduce.cogscale.sizes import CHANNELS, DECODER, GRU, LSTM, MAMBA, MODELS, width_of
+from reproduce.published.numbers import PublishedFile
 from tasks.cogscale.task import TASK_NAMES, CogScale
 from tests.bench.records import make_record
 from tests.reproduce.drawing.rendering import rendered
@@ -91,6 +92,28 @@ def test_every_task_has_its_numbers() -> None:
                 mean, deviation = printed(task_name, difficulty, label)
                 assert 0 <= mean <= 1
                 assert deviation >= 0
+
+
+@pytest.mark.parametrize(
+    ("spread", "said"),
+    [
+        ({"LSTM": [0.1]}, "has a spread of LSTM, and no value of it"),
+        ({"GRU": [0.1, 0.2]}, "error of GRU needs 1 numbers"),
+        ({"GRU": [float("inf")]}, "is not finite"),
+    ],
+)
+def test_a_spread_without_its_number_is_refused(spread: dict[str, list[float]], said: str) -> None:
+    content = {
+        "schema_version": 1,
+        "source": "a test",
+        "short": "a test",
+        "task": "cogscale",
+        "how": "printed",
+        "size": {"name": "parameters", "values": [100_000]},
+        "metrics": {"error": {"direction": "minimise", "values": {"GRU": [0.5]}, "spread": spread}},
+    }
+    with pytest.raises(ValueError, match=said):
+        PublishedFile.model_validate(content)
 
 
 def run(task_name: str, model: str, seed: int, error: float, **changes: Any) -> RunRecord:
