@@ -22,8 +22,8 @@ from core.effects import Effect
 from core.errors import VERIFICATION_FAILED, UserError
 from core.escaping import markdown
 from leaderboards import readme
-from leaderboards.build import COMMITTED, FOLDER
-from leaderboards.contents import Board, ClaimLine, read_board
+from leaderboards.build import FOLDER
+from leaderboards.contents import Board, ClaimLine
 from leaderboards.markdown import homes_of, pages
 from leaderboards.render import NOT_ASKED, VERDICTS
 from leaderboards.summary import summary
@@ -32,6 +32,7 @@ from leaderboards.tables.verdicts import FigureVerdicts, JudgedClaim
 from leaderboards.views.abilities.heat_map import CONTENT, picture, png
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from reproduce.claims.history import history
+from tests.committed import committed_board
 from tests.leaderboards.conftest import record
 
 LINES, WORDS, NUMBERS = 120, 600, 60  # of README; words and numbers outside its commands
@@ -40,7 +41,7 @@ MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 @pytest.fixture(scope="module")
 def board() -> Board:
-    return read_board(COMMITTED)
+    return committed_board()
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +54,8 @@ def copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: Board, made: dict[str, str]
 ) -> Path:
     """The README and its pages, to be spoiled. The pages of the committed board are made once."""
-    monkeypatch.setattr("leaderboards.contents.read_board", lambda path: board)
-    monkeypatch.setattr("leaderboards.markdown.pages", lambda board: made)
+    monkeypatch.setattr(readme, "read_board", lambda path: board)
+    monkeypatch.setattr(readme, "pages", lambda board: made)
     shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
     shutil.copy(readme.ROOT / "README.md", tmp_path)
     shutil.copy(readme.ROOT / readme.PICTURE, tmp_path / readme.PICTURE)
