@@ -21,7 +21,7 @@ from core.errors import UserError, nearest
 from core.progress import Report, now_and_then
 
 PASSES = ("training", "forward")  # what every package has
-WARM_UP = 2  # rounds that do not count
+WARM_UP = 1  # rounds that do not count
 USUAL_MULTIPLE = 4  # of the width, in feed-forward layers
 
 
@@ -77,7 +77,13 @@ def _beside(
         USUAL_MULTIPLE * settings.width,
     )
     torch.manual_seed(settings.seed)
-    theirs = peer.with_parameters(shape, count_parameters(ours))
+    try:
+        theirs = peer.with_parameters(shape, count_parameters(ours))
+    except ImportError as error:
+        raise UserError(
+            f"{peer.package} {peer.version} is installed and cannot be imported ({error}): install "
+            "what it needs, or leave it out by models="
+        ) from None
     sides = {
         "ours": TimedModel(settings, ours, length, vocabulary, device),
         "package": TimedModel(settings, theirs, length, vocabulary, device),

@@ -1,13 +1,14 @@
 """Public packages whose models are of the kind of one of ours, and how each is built.
 
-A package is imported by its own function alone, so that none need be installed. What it computes
-is its own code; at most an embedding and an output matrix stand around its layers.
+A package is imported when its model is built, so that none need be installed. What it computes is
+its own code; at most an embedding and an output matrix stand around its layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
@@ -53,16 +54,18 @@ class Peer:
 
     Attributes:
         package: as PyPI names it.
+        module: of it, which has the classes.
         model: ours of its kind.
-        build: makes it with random weights.
+        make: makes it with random weights, from that module.
         settings: of ours, where it differs from its card, so that both have the same parts.
         sized: the feed-forward layers can have any width, and so the model as many parameters as
             ours.
     """
 
     package: str
+    module: str
     model: str
-    build: Callable[[Shape], nn.Module]
+    make: Callable[[Any, Shape], nn.Module]
     settings: Mapping[str, Any] = field(default_factory=dict)
     sized: bool = False
 
@@ -73,6 +76,14 @@ class Peer:
             return version(self.package)
         except PackageNotFoundError:
             return None
+
+    def build(self, shape: Shape) -> nn.Module:
+        """The model, with random weights.
+
+        Raises:
+            ImportError: the package, or another one that it needs, is not installed.
+        """
+        return self.make(import_module(self.module), shape)
 
     def with_parameters(self, shape: Shape, parameters: int) -> nn.Module:
         """The model, as near to this number of parameters as its feed-forward layers allow."""
@@ -88,11 +99,9 @@ class Peer:
         return with_width(step * max(1, 1 + more))
 
 
-def transformers_gpt2(shape: Shape) -> nn.Module:
+def transformers_gpt2(package: Any, shape: Shape) -> nn.Module:
     """GPT2LMHeadModel of the transformers library; its embedding is its output matrix."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    configuration = GPT2Config(
+    configuration = package.GPT2Config(
         vocab_size=shape.vocabulary,
         n_positions=shape.length,
         n_embd=shape.width,
@@ -104,14 +113,12 @@ def transformers_gpt2(shape: Shape) -> nn.Module:
         attn_pdrop=0.0,
         use_cache=False,
     )
-    return TokenModel(GPT2LMHeadModel(configuration), lambda model, x: model(x).logits)
+    return TokenModel(package.GPT2LMHeadModel(configuration), lambda model, x: model(x).logits)
 
 
-def x_transformers(shape: Shape) -> nn.Module:
+def x_transformers(package: Any, shape: Shape) -> nn.Module:
     """TransformerWrapper around a Decoder, with rotary positions."""
-    from x_transformers import Decoder, TransformerWrapper
-
-    layers = Decoder(
+    layers = package.Decoder(
         dim=shape.width,
         depth=shape.layers,
         heads=shape.heads,
@@ -120,7 +127,7 @@ def x_transformers(shape: Shape) -> nn.Module:
         rotary_pos_emb=True,
         attn_flash=True,
     )
-    network = TransformerWrapper(
+    network = package.TransformerWrapper(
         num_tokens=shape.vocabulary,
         max_seq_len=shape.length,
         attn_layers=layers,
@@ -129,11 +136,9 @@ def x_transformers(shape: Shape) -> nn.Module:
     return TokenModel(network, lambda model, x: model(x))
 
 
-def yet_another_retnet(shape: Shape) -> nn.Module:
+def yet_another_retnet(package: Any, shape: Shape) -> nn.Module:
     """RetNet in its parallel form."""
-    from yet_another_retnet.retnet import RetNet
-
-    network = RetNet(
+    network = package.RetNet(
         shape.vocabulary,
         d_model=shape.width,
         nhead=shape.heads,
@@ -144,63 +149,52 @@ def yet_another_retnet(shape: Shape) -> nn.Module:
     return TokenModel(network, lambda model, x: cast(Any, model).forward_parallel(x))
 
 
-def mambapy(shape: Shape) -> nn.Module:
+def mambapy(package: Any, shape: Shape) -> nn.Module:
     """Mamba by its parallel scan."""
-    from mambapy.mamba import Mamba, MambaConfig
-
     network = nn.Sequential(
         nn.Embedding(shape.vocabulary, shape.width),
-        Mamba(MambaConfig(d_model=shape.width, n_layers=shape.layers)),
+        package.Mamba(package.MambaConfig(d_model=shape.width, n_layers=shape.layers)),
         nn.LayerNorm(shape.width),
         nn.Linear(shape.width, shape.vocabulary, bias=False),
     )
     return TokenModel(network, lambda model, x: model(x))
 
 
-def minimamba(shape: Shape) -> nn.Module:
+def minimamba(package: Any, shape: Shape) -> nn.Module:
     """Mamba."""
-    from minimamba import MambaForCausalLM, MambaLMConfig
-
-    configuration = MambaLMConfig(
+    configuration = package.MambaLMConfig(
         d_model=shape.width, n_layer=shape.layers, vocab_size=shape.vocabulary
     )
     return TokenModel(
-        MambaForCausalLM(configuration), lambda model, x: model(x)[..., : shape.vocabulary]
+        package.MambaForCausalLM(configuration), lambda model, x: model(x)[..., : shape.vocabulary]
     )
 
 
-def transformers_mamba(shape: Shape) -> nn.Module:
+def transformers_mamba(package: Any, shape: Shape) -> nn.Module:
     """MambaForCausalLM of the transformers library."""
-    from transformers import MambaConfig, MambaForCausalLM
-
-    configuration = MambaConfig(
+    configuration = package.MambaConfig(
         vocab_size=shape.vocabulary,
         hidden_size=shape.width,
         num_hidden_layers=shape.layers,
         use_cache=False,
     )
-    return TokenModel(MambaForCausalLM(configuration), lambda model, x: model(x).logits)
+    return TokenModel(package.MambaForCausalLM(configuration), lambda model, x: model(x).logits)
 
 
-def mamba3_ssm(shape: Shape) -> nn.Module:
+def mamba3_ssm(package: Any, shape: Shape) -> nn.Module:
     """MambaLMHeadModel with Mamba-3 layers."""
-    from mamba3_ssm.block import MambaLMHeadModel
-    from mamba3_ssm.config import MambaConfig
-
     layer = {"d_state": 32, "headdim": shape.width // shape.heads}
-    configuration = MambaConfig(
+    configuration = package.MambaConfig(
         d_model=shape.width, n_layer=shape.layers, vocab_size=shape.vocabulary, ssm_cfg=layer
     )
     return TokenModel(
-        MambaLMHeadModel(configuration), lambda model, x: model(x)[..., : shape.vocabulary]
+        package.MambaLMHeadModel(configuration), lambda model, x: model(x)[..., : shape.vocabulary]
     )
 
 
-def titans_pytorch(shape: Shape) -> nn.Module:
+def titans_pytorch(package: Any, shape: Shape) -> nn.Module:
     """MemoryAsContextTransformer with a memory in every layer."""
-    from titans_pytorch import MemoryAsContextTransformer
-
-    network = MemoryAsContextTransformer(
+    network = package.MemoryAsContextTransformer(
         num_tokens=shape.vocabulary,
         dim=shape.width,
         depth=shape.layers,
@@ -215,26 +209,24 @@ def titans_pytorch(shape: Shape) -> nn.Module:
     return TokenModel(network, lambda model, x: model(x))
 
 
-def xlstm(shape: Shape) -> nn.Module:
+def xlstm(package: Any, shape: Shape) -> nn.Module:
     """xLSTMLMModel of mLSTM blocks alone."""
-    from xlstm import mLSTMBlockConfig, mLSTMLayerConfig, xLSTMLMModel, xLSTMLMModelConfig
-
-    layer = mLSTMLayerConfig(conv1d_kernel_size=4, qkv_proj_blocksize=4, num_heads=shape.heads)
-    configuration = xLSTMLMModelConfig(
-        mlstm_block=mLSTMBlockConfig(mlstm=layer),
+    layer = package.mLSTMLayerConfig(
+        conv1d_kernel_size=4, qkv_proj_blocksize=4, num_heads=shape.heads
+    )
+    configuration = package.xLSTMLMModelConfig(
+        mlstm_block=package.mLSTMBlockConfig(mlstm=layer),
         context_length=shape.length,
         num_blocks=shape.layers,
         embedding_dim=shape.width,
         vocab_size=shape.vocabulary,
     )
-    return TokenModel(xLSTMLMModel(configuration), lambda model, x: model(x))
+    return TokenModel(package.xLSTMLMModel(configuration), lambda model, x: model(x))
 
 
-def min_gru(shape: Shape) -> nn.Module:
+def min_gru(package: Any, shape: Shape) -> nn.Module:
     """minLM."""
-    from minGRU_pytorch.minLM import minLM
-
-    network = minLM(
+    network = package.minLM(
         num_tokens=shape.vocabulary,
         dim=shape.width,
         depth=shape.layers,
@@ -243,11 +235,9 @@ def min_gru(shape: Shape) -> nn.Module:
     return TokenModel(network, lambda model, x: model(x))
 
 
-def rwkv7_hf(shape: Shape) -> nn.Module:
+def rwkv7_hf(package: Any, shape: Shape) -> nn.Module:
     """RWKV7ForCausalLM."""
-    from rwkv7_hf import RWKV7Config, RWKV7ForCausalLM
-
-    configuration = RWKV7Config(
+    configuration = package.RWKV7Config(
         vocab_size=shape.vocabulary,
         hidden_size=shape.width,
         num_hidden_layers=shape.layers,
@@ -258,21 +248,23 @@ def rwkv7_hf(shape: Shape) -> nn.Module:
         v_low_rank_dim=16,
     )
     return TokenModel(
-        RWKV7ForCausalLM(configuration), lambda model, x: model(x, use_cache=False).logits
+        package.RWKV7ForCausalLM(configuration), lambda model, x: model(x, use_cache=False).logits
     )
 
 
 NO_MLP = {"mlp": False}
 PEERS = (
-    Peer("transformers", "gpt2", transformers_gpt2, sized=True),
-    Peer("x-transformers", "gpt2_rope", x_transformers, sized=True),
-    Peer("yet-another-retnet", "retnet", yet_another_retnet, sized=True),
-    Peer("minGRU-pytorch", "min_gru", min_gru, sized=True),
-    Peer("mambapy", "mamba", mambapy, NO_MLP),
-    Peer("minimamba", "mamba", minimamba, NO_MLP),
-    Peer("transformers", "mamba", transformers_mamba, NO_MLP),
-    Peer("mamba3-ssm", "mamba3", mamba3_ssm, NO_MLP),
-    Peer("xlstm", "mlstm", xlstm, NO_MLP),
-    Peer("titans-pytorch", "titans", titans_pytorch),
-    Peer("rwkv7-hf", "rwkv7", rwkv7_hf),
+    Peer("transformers", "transformers", "gpt2", transformers_gpt2, sized=True),
+    Peer("x-transformers", "x_transformers", "gpt2_rope", x_transformers, sized=True),
+    Peer(
+        "yet-another-retnet", "yet_another_retnet.retnet", "retnet", yet_another_retnet, sized=True
+    ),
+    Peer("minGRU-pytorch", "minGRU_pytorch.minLM", "min_gru", min_gru, sized=True),
+    Peer("mambapy", "mambapy.mamba", "mamba", mambapy, NO_MLP),
+    Peer("minimamba", "minimamba", "mamba", minimamba, NO_MLP),
+    Peer("transformers", "transformers", "mamba", transformers_mamba, NO_MLP),
+    Peer("mamba3-ssm", "mamba3_ssm.block", "mamba3", mamba3_ssm, NO_MLP),
+    Peer("xlstm", "xlstm", "mlstm", xlstm, NO_MLP),
+    Peer("titans-pytorch", "titans_pytorch", "titans", titans_pytorch),
+    Peer("rwkv7-hf", "rwkv7_hf", "rwkv7", rwkv7_hf),
 )
