@@ -20,7 +20,7 @@ from reproduce.claims.frozen import set_after
 from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED
 from reproduce.planned import PlannedRun
-from reproduce.planning.survey import Candidate, Review, Survey, belonging
+from reproduce.planning.survey import Candidate, Review, Survey, selected_by
 from reproduce.request import Request
 
 DECIDED = (REPRODUCED, CONTRADICTED)
@@ -65,7 +65,7 @@ class SurveyAlone(Survey):
                 f"{request.view.overrides[0]} makes other runs than those by which the claims of "
                 f"{name} were judged: leave it out"
             )
-        committed = belonging(reproduction, self.shelf.committed)
+        committed = selected_by(reproduction, self.shelf.committed)
         claims = [claim for claim in reproduction.claims if only_described(claim, committed)]
         if not claims:
             return ReviewAlone(name, reproduction, request, (), ())

@@ -197,7 +197,7 @@ class Survey:
         reproduction = self._reproductions[name]
         request = Request.of(self.settings[name], name, reproduction)
         changed = bool(request.view.overrides)
-        judged = belonging(reproduction, self.shelf.committed)
+        judged = selected_by(reproduction, self.shelf.committed)
         results = () if changed else _judged(reproduction, judged)
         decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
         has_local = self._draws_on_local(reproduction)
@@ -217,7 +217,7 @@ class Survey:
         records = [*self.shelf.committed, *self.shelf.local]
         if not local_ids:
             return False
-        return not local_ids.isdisjoint(map(id, belonging(reproduction, records)))
+        return not local_ids.isdisjoint(map(id, selected_by(reproduction, records)))
 
     def _with_local(
         self, reproduction: Experiment, runs: Sequence[PlannedRun], changed: bool
@@ -232,13 +232,13 @@ class Survey:
         records = [*self.shelf.committed, *self.shelf.local]
         of_plan = [record for record in records if record.identity in names]
         if changed:
-            return belonging(reproduction, one_of_each(of_plan)), ""
+            return selected_by(reproduction, one_of_each(of_plan)), ""
         merged = one_of_each([*self.shelf.committed, *of_plan])
         try:
             refuse_two_settings(reproduction.select(without_twins(merged)), reproduction.variant_of)
         except UserError as error:
-            return belonging(reproduction, one_of_each(of_plan)), str(error)
-        return belonging(reproduction, merged), ""
+            return selected_by(reproduction, one_of_each(of_plan)), str(error)
+        return selected_by(reproduction, merged), ""
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -332,7 +332,7 @@ def _identities(runs: Iterable[PlannedRun]) -> set[str]:
     return set().union(*(run.identities for run in runs))
 
 
-def belonging(reproduction: Experiment, records: Records) -> Records:
+def selected_by(reproduction: Experiment, records: Records) -> Records:
     """Those of the records that belong to a reproduction, and the twins of its controls."""
     selected = reproduction.select(without_twins(records))
     return [*selected, *reproduction.control.twins(selected, filter(is_twin, records))]
