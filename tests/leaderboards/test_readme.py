@@ -94,7 +94,7 @@ def test_every_claim_says_when_it_was_set_and_what_was_changed_about_it(
 ) -> None:
     began = {r.run_id: json.loads(r.content)["provenance"]["started_at"] for r in board.records}
     began |= json.loads((FOLDER / "repeats.json").read_text())  # of the first that a run repeats
-    homes, alone = homes_of(board), {True: "the same", False: "not the same", None: "not decided"}
+    homes = homes_of(board)
     for figure in figures_of(board.claims):
         page = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.anchor}"')[2]
         page = page.partition('<a id="')[0]
@@ -106,8 +106,15 @@ def test_every_claim_says_when_it_was_set_and_what_was_changed_about_it(
             when = line.split(" | ")[-1]
             assert claim.set is not None
             assert when.startswith(claim.set[:16].replace("T", " "))
-            late = f", after its runs began; later ones alone: {alone[claim.confirmed]}"
-            assert (late if claim.after_runs else ", before its runs") in when
+            alone = "not asked again"
+            if claim.confirmed:
+                alone = "confirmed"
+            elif claim.confirmed is None:
+                alone = "not decided"
+            elif claim.asked_again:
+                alone = "not confirmed"
+            late = f", after its runs began; by later ones alone: {alone}"
+            assert when.endswith(late if claim.after_runs else ", before its runs")
         told = [change for change in history() if change.names_of(figure.name)]
         if told:  # once, below the first of the figure's presets
             whole = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.name}-')[2]
