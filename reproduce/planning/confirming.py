@@ -45,14 +45,16 @@ class ReviewAlone(Review):
         the first agreement finds some by chance."""
         standing = {}
         for result in self.results:
-            alone = CONFIRMED if result.confirmed else NOT_CONFIRMED
-            standing[result.claim.name] = NOT_ASKED_AGAIN if self.missing else alone
+            alone = NOT_ASKED_AGAIN
+            if not self.missing and result.asked_again:
+                alone = CONFIRMED if result.confirmed else NOT_CONFIRMED
+            standing[result.claim.name] = alone
         return standing
 
 
 class SurveyAlone(Survey):
-    """The same of the claims that were set after their runs and are not confirmed: a candidate's
-    runs judge all of one figure's by themselves."""
+    """The same of the claims that were set after their runs and were not put to later ones: the
+    runs of a candidate judge all those of one figure by themselves."""
 
     WANTED: ClassVar[str] = "claims that were set after their runs"
 
@@ -102,13 +104,14 @@ class SurveyAlone(Survey):
 
 
 def only_described(claim: Claim, committed: Sequence[RunRecord]) -> bool:
-    """Whether a claim is decided, was set after its runs had begun, and no later ones alone confirm
-    it."""
+    """Whether a claim is decided, was set after its runs had begun, and was not put to later ones.
+    What no chance enters, and one run says, has no other seeds to be put to."""
     if not set_after(claim.hashes, without_twins(committed)):
         return False
     if claim.finding(committed).verdict not in DECIDED:
         return False
-    return not claim.judge(committed).confirmed
+    result = claim.judge(committed)
+    return not result.asked_again and not (result.p == 0 and result.finding.seeds <= 1)
 
 
 def _seeds(runs: Collection[PlannedRun], above: int) -> set[int]:
