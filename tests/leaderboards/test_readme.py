@@ -114,7 +114,8 @@ def test_every_claim_says_when_it_was_set_and_what_was_changed_about_it(
             elif claim.asked_again:
                 alone = "not confirmed"
             late = f", after its runs began; by later ones alone: {alone}"
-            assert when.endswith(late if claim.after_runs else ", before its runs")
+            expected = late if claim.after_runs else ", before its runs"
+            assert when.endswith(f"{expected} |")
         told = [change for change in history() if change.names_of(figure.name)]
         if told:  # once, below the first of the figure's presets
             whole = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.name}-')[2]
