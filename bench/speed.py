@@ -27,7 +27,8 @@ settings, with their defaults:
 {settings}
 
 With before=FOLDER the models of this checkout are timed beside those of another one instead, each
-in a process of its own, a pass of either in turn.
+in a process of its own, a pass of either in turn. With peers=true they are timed beside the public
+packages of their kind that are installed, with equally many parameters where a package allows it.
 
 example: python -m bench.speed models=[lstm] width=64 layers=2 length=128 vocabulary=[512]"""
 
@@ -55,7 +56,7 @@ def _help() -> str:
     return HELP.format(settings="\n".join(f"  {line}" for line in lines))
 
 
-main = command_line(_help, read_with_lists, settings_of, "bench.timing.passes:measure_and_print")
+main = command_line(_help, read_with_lists, settings_of, "bench.timing.measuring:measure_and_print")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,13 @@ from core.effects import FALSE_DISCOVERIES
 from core.errors import VERIFICATION_FAILED, UserError
 from core.escaping import markdown, markdown_code
 from leaderboards.contents import Board, ClaimLine, Row, measured_rows, verdict_counts
-from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.render import (
+    CONFIRMED,
+    NOT_ASKED_AGAIN,
+    NOT_CONFIRMED,
     VERDICTS,
     WAYS,
+    alone,
     asked_at,
     covered,
     doubts,
@@ -30,6 +33,7 @@ from leaderboards.render import (
     plain,
     rank,
 )
+from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.tables.code_status import forms_in_words
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.figures import Figure, by_demand, figures_of
@@ -37,7 +41,6 @@ from leaderboards.views.sentences import standing
 from reproduce.claims.history import Change, changes_of
 from reproduce.claims.repeats import began_at, moment
 
-ALONE = {True: "the same verdict", False: "not the same verdict", None: "not decided"}
 SEEN = {"no": "no number of these claims", "some": "some of their numbers", "yes": "their numbers"}
 SHOWN = ("measured", "reference", "unverified")  # kinds of rows
 SMALLEST = BY_SCALE[0]  # tests the machinery, and counts for no headline
@@ -104,22 +107,21 @@ def how_sure(claims: Iterable[ClaimLine]) -> str:
     set after their runs had begun, and how many of these later runs decide alike."""
     decided = [claim for claim in claims if claim.verdict in DECIDED]
     stays = [claim.stays for claim in decided if claim.stays is not None]
-    stay, (late, confirmed) = stays.count(True), late_and_confirmed(decided)
+    stay, late = stays.count(True), by_later_runs(decided)
     return (
         f"Of the {len(decided)} decided, {len(stays)} were decided by a statistical test and the "
         f"others by values without chance; {stay} of the tests also hold when all questions of "
         f"their preset are counted (Benjamini and Hochberg, false discovery rate "
-        f"{FALSE_DISCOVERIES:.0%}). {late} are on claims that were set, or last reworded, "
-        f"after their runs had begun: {confirmed} of these come out alike by the runs alone that "
-        "began later, and the others describe what was seen, and predicted nothing."
+        f"{FALSE_DISCOVERIES:.0%}). {late.total()} are on claims that were set, or last reworded, "
+        f"after their runs had begun. By runs alone that began later {late[CONFIRMED]} of these "
+        f"come out alike and {late[NOT_CONFIRMED]} do not; {late[NOT_ASKED_AGAIN]} were not put to "
+        "as many new seeds, describe what was seen, and predicted nothing."
     )
 
 
-def late_and_confirmed(decided: Iterable[ClaimLine]) -> tuple[int, int]:
-    """How many decided claims were set after their runs had begun, and how many of these the runs
-    that began later decide alike."""
-    late = [claim.confirmed for claim in decided if claim.after_runs]
-    return len(late), late.count(True)
+def by_later_runs(decided: Iterable[ClaimLine]) -> Counter[str]:
+    """How many of the decided claims that were set after their runs had begun are what."""
+    return Counter(alone(claim) for claim in decided if claim.after_runs)
 
 
 def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]]) -> str:
@@ -189,7 +191,7 @@ def _late(figures: Sequence[Figure]) -> list[str]:
             if claim.after_runs and claim.verdict in DECIDED:
                 names = markdown(claim.name), markdown(figure.title), f"`{figure.preset}`"
                 since = markdown((claim.set or "not frozen")[:16])
-                lines += row_of(*names, since, "the same verdict" if claim.confirmed else "")
+                lines += row_of(*names, since, alone(claim))
     return [folded("Decided claims that were set after their runs had begun", "\n".join(lines))]
 
 
@@ -307,7 +309,8 @@ def _when_set(claim: ClaimLine) -> str:
         time = f"{moment(time).astimezone(UTC):%Y-%m-%d %H:%M}"
     if not claim.after_runs:
         return f"{time}, before its runs"
-    return f"{time}, after its runs began; later ones alone: {ALONE[claim.confirmed]}"
+    later = "not decided" if claim.confirmed is None else alone(claim)
+    return f"{time}, after its runs began; by later ones alone: {later}"
 
 
 def _history(figure: Figure, changes: Sequence[Change]) -> str:

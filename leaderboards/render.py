@@ -22,6 +22,9 @@ VERDICTS = {  # sign and class: the word says it too, colour is never alone
     NOT_ASKED: ("○", "unasked"),
 }
 
+# What a claim that was set after its runs is by later ones alone.
+CONFIRMED, NOT_CONFIRMED, NOT_ASKED_AGAIN = "confirmed", "not confirmed", "not asked again"
+
 
 def with_arrow(metric: str, direction: str | None) -> str:
     """A metric with the way that is better, as far as that is known."""
@@ -83,6 +86,14 @@ def task_label(task: str) -> str:
     return str(task_card(task).get("label", task))
 
 
+def alone(claim: ClaimLine) -> str:
+    """What a claim that was set after its runs is by those alone that began later: not confirmed is
+    one that these, with as many seeds as the earlier ones, do not decide alike."""
+    if claim.confirmed:
+        return CONFIRMED
+    return NOT_CONFIRMED if claim.asked_again else NOT_ASKED_AGAIN
+
+
 def doubts(claim: ClaimLine) -> list[str]:
     """What a reader of a decided verdict must know beside it."""
     texts: list[str] = []
@@ -91,8 +102,13 @@ def doubts(claim: ClaimLine) -> list[str]:
     if claim.stays is False:
         texts.append("does not stay when all questions of the preset are taken together")
     if claim.after_runs:
-        later = "; those alone that began later decide it alike" if claim.confirmed else ""
-        texts.append(f"the claim was set, or last reworded, after the runs had begun{later}")
+        words = {
+            CONFIRMED: "; those alone that began later decide it alike",
+            NOT_CONFIRMED: "; those alone that began later do not decide it alike",
+            NOT_ASKED_AGAIN: "",
+        }
+        late = "the claim was set, or last reworded, after the runs had begun"
+        texts.append(late + words[alone(claim)])
     return texts
 
 

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 
 from core.escaping import markdown
 from leaderboards.contents import Board, ClaimLine, verdict_counts
-from leaderboards.markdown import SMALLEST, in_words, late_and_confirmed, row_of
-from leaderboards.render import NOT_ASKED, PRESETS, plain
+from leaderboards.markdown import SMALLEST, by_later_runs, in_words, row_of
+from leaderboards.render import (
+    CONFIRMED,
+    NOT_ASKED,
+    NOT_ASKED_AGAIN,
+    NOT_CONFIRMED,
+    PRESETS,
+    plain,
+)
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.abilities.questions import AbilityQuestion, ModelAnswer, answers, questions
 from leaderboards.views.figures import counted_claims, figures_of, most_demanding
@@ -94,11 +101,11 @@ def _of_the_smallest(board: Board) -> list[str]:
 
 def _caveat(claims: Sequence[ClaimLine]) -> str:
     decided = [claim for claim in claims if claim.verdict in DECIDED]
-    late, confirmed = late_and_confirmed(decided)
+    late = by_later_runs(decided)
     return (
-        f"Of the {len(decided)} decided, {late} were set or reworded after their runs had "
-        f"begun. Later runs alone confirm {confirmed} of these; the others describe what was seen "
-        "and predicted nothing."
+        f"Of the {len(decided)} decided, {late.total()} were set or reworded after their runs had "
+        f"begun. Later runs alone confirm {late[CONFIRMED]} of these and do not confirm "
+        f"{late[NOT_CONFIRMED]}; the other {late[NOT_ASKED_AGAIN]} predicted nothing yet."
     )
 
 

@@ -36,6 +36,7 @@ class Verdict(BaseModel):
     set: str | None
     after_runs: bool
     confirmed: bool | None = None
+    asked_again: bool = False
 
 
 class VerdictFile(BaseModel):

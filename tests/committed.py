@@ -1,4 +1,5 @@
-"""The committed records, read once for all tests of a process: reading them takes seconds."""
+"""The committed records, and their board, read once for all tests of a process: reading them takes
+seconds."""
 
 from __future__ import annotations
 
@@ -10,12 +11,20 @@ from bench.records.record_files import records_below, records_in
 from bench.records.schema import RunRecord, as_file, read_records
 from bench.records.store import COMMITTED
 from core.files import write_atomically
+from leaderboards.build import COMMITTED as BOARD
+from leaderboards.contents import Board, read_board
 
 
 @cache
 def committed_records() -> tuple[RunRecord, ...]:
     """All of them, as a figure reads them."""
     return tuple(read_records([COMMITTED]))
+
+
+@cache
+def committed_board() -> Board:
+    """The board that is made of them."""
+    return read_board(BOARD)
 
 
 def committed_paths(pattern: str) -> list[Path]:

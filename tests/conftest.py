@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -25,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 sys.dont_write_bytecode = False
 gc.disable()  # until all tests are collected: what imports make is not garbage
+atexit.register(gc.freeze)  # and at the end nobody needs to search what is left
 # A job in the background of a shell ignores Ctrl-C, one under nohup the end of its terminal, and so
 # would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

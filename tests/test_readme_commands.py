@@ -96,7 +96,7 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         serve([*words, *added])
     elif module == "pytest":  # not in this process, which is one
         command = [sys.executable, "-m", *words, *added]
-        subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+        subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     else:
         monkeypatch.setattr(sys, "argv", [*words, *added])
         for name in ("stdout", "stderr"):  # the command replaces them

@@ -14,6 +14,7 @@ line of its standard input is a request, whose folder says what is asked.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import select
@@ -281,6 +282,7 @@ def _server() -> _Server:
 def serve() -> None:
     """Fork a process for each request on standard input, one after another, and write its exit code
     on standard output."""
+    gc.freeze()  # a search for garbage in a fork would copy all that the server has
     for line in sys.stdin.buffer:
         child = os.fork()
         if child == 0:

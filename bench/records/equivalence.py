@@ -81,6 +81,11 @@ class Name:
     config: Config
     bitwise: bool = True
 
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Its settings by "section.key", see :func:`flat`."""
+        return flat(self.config)
+
 
 class Compared(FrozenModel):
     """One short run that was made by both; ``results`` hashes everything that it measured."""
@@ -139,23 +144,30 @@ class Equivalence(FrozenModel):
                 values_by_setting[key].append(json.loads(value))
         return values_by_setting
 
+    def has_other_side(self, name: Name) -> bool:
+        """Whether both of the two have this run, and all choices of it were compared."""
+        if name.code not in (self.old, self.new):
+            return False
+        if self.by != "definitions":
+            for key, compared_values in self.choices.items():
+                value = name.settings.get(key)
+                if isinstance(value, str | bool) and value not in compared_values:
+                    return False
+        if name.code == self.old:
+            return True
+        return all(name.settings.get(key, v) == v for key, v in self.added.items())
+
     def other_side(self, name: Name) -> Name | None:
         """The same run by the other one of the two; None if that has no such run, or if a choice of
         it was not compared."""
-        if name.code not in (self.old, self.new):  # as of most entries
-            return None
-        settings = flat(name.config)
-        chosen = ((key, v) for key, v in settings.items() if isinstance(v, str | bool))
-        of_runs = self.by != "definitions"
-        if of_runs and any(v not in self.choices.get(key, [v]) for key, v in chosen):
+        if not self.has_other_side(name):
             return None
         if name.code == self.old:
-            code, settings = self.new, {**self.added, **settings}
-        elif name.code == self.new and all(settings.get(k, v) == v for k, v in self.added.items()):
-            code = self.old
-            settings = {key: value for key, value in settings.items() if key not in self.added}
+            code, settings = self.new, {**self.added, **name.settings}
         else:
-            return None
+            code, settings = self.old, dict(name.settings)
+            for key in self.added:
+                settings.pop(key, None)
         config: dict[str, dict[str, Any]] = {section: {} for section in name.config}
         for whole, value in settings.items():
             section, _, key = whole.partition(".")
@@ -335,7 +347,10 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
             continue
         seen.add(name.code)
         yield name
-        others = [entry.other_side(name) for entry in entries.get(name.code, ())]
+        others = []
+        for entry in entries.get(name.code, ()):
+            if entry.old not in seen or entry.new not in seen:
+                others.append(entry.other_side(name))
         if name.code not in entries:  # no proof is of this task and this model together
             sides = _by_side(table, _changed(table))
             for old in _sides(name.code):
@@ -377,7 +392,7 @@ def settled_name(config: Config, provenance: Provenance, *, bitwise: bool = Fals
         proofs = [entry for entry in entries.get(name.code, ()) if entry.old == name.code]
         if bitwise:
             proofs = [entry for entry in proofs if entry.by != "rounding"]
-        return any(entry.other_side(name) is not None for entry in proofs)
+        return any(entry.has_other_side(name) for entry in proofs)
 
     def order(name: Name) -> tuple[bool, int, str]:
         replaced = [any(sides.get(side, {}).values()) for side in _sides(name.code)]

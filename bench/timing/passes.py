@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,19 +17,17 @@ from bench.config.external import load_class
 from bench.config.files import group_file
 from bench.config.groups import DESCRIPTIVE, choices
 from bench.roofline.training import SavedForBackward
-from bench.timing.beside_older_code import compare
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
-from bench.timing.tables import SHAPES, print_comparison, print_measurement
+from bench.timing.tables import SHAPES
 from bench.training.building import check_fits, load_subclass, resolve_device
 from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
 from bench.training.memory import keep_freed_memory, peak_memory
 from bench.training.storage import count_parameters
-from core.errors import OK, RUN_FAILED, UserError, is_out_of_memory, nearest
-from core.files import write_atomically
-from core.progress import Report, now_and_then, progress
+from core.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
+from core.progress import Report, now_and_then
 from models.generation import evaluation_mode
 
 WHOLE = "whole"
@@ -40,17 +37,6 @@ WARM_UP_PRODUCTS, PRODUCTS = 3, 10
 MOST_PROGRAMS = 256  # all models of a table are compiled side by side
 STEPS = 8  # of one token, of which the median counts
 LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
-
-
-def measure_and_print(settings: SpeedSettings) -> int:
-    """Measure, print, and save where ``output=`` says; the exit code."""
-    beside_older_code = settings.before is not None
-    with progress() as report:
-        measurement = (compare if beside_older_code else measure)(settings, report)
-    (print_comparison if beside_older_code else print_measurement)(measurement)
-    if settings.output is not None:
-        write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
-    return OK
 
 
 def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
@@ -95,7 +81,7 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     if settings.profile:
         profiles = measurement["profile"] = {}
         for name in names:
-            model = _TimedModel(settings, name, *shape, device)
+            model = TimedModel(settings, build_model(settings, name, *shape), *shape[:2], device)
             profiles[name] = _profile(model.training, settings.rounds)
     if settings.engine:
 
@@ -118,9 +104,17 @@ def _arguments(name: str) -> dict[str, Any]:
 
 
 def build_model(
-    settings: SpeedSettings, name: str, length: int, vocabulary: int, dropout: float
+    settings: SpeedSettings,
+    name: str,
+    length: int,
+    vocabulary: int,
+    dropout: float,
+    changes: Mapping[str, Any] | None = None,
 ) -> nn.Module:
     """A model with the shapes asked for, as far as it has them; equal seeds, equal weights.
+
+    Args:
+        changes: its other settings, where they differ from its card.
 
     Raises:
         UserError: the model refuses the shapes, or is larger than this machine.
@@ -130,6 +124,7 @@ def build_model(
     target = arguments.pop("_target_", name)
     shapes = {key: getattr(settings, key) for key in SHAPES} | {"dropout": dropout}
     arguments |= {key: value for key, value in shapes.items() if key in defaults}
+    arguments |= changes or {}
     specification = RandomTokens(length, vocabulary).specification()
     model = partial(load_subclass(target, "models"), specification, **arguments)
     check_fits(model, name, resolve_device(settings.device))
@@ -140,21 +135,20 @@ def build_model(
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 
 
-class _TimedModel:
+class TimedModel:
     """A model and a batch of random tokens; each method is a pass and gives its seconds, of CPU
     time where one thread does it all."""
 
     def __init__(
         self,
         settings: SpeedSettings,
-        name: str,
+        model: nn.Module,
         length: int,
         vocabulary: int,
-        dropout: float,
         device: torch.device,
     ) -> None:
         self.task = RandomTokens(length, vocabulary)
-        self.model = build_model(settings, name, length, vocabulary, dropout).to(device).train()
+        self.model = model.to(device).train()
         self.batch = self.task.training_batch(settings.seed, 0, settings.batch).to(device)
         self.device = device
         self.clock = clock(device, settings.threads)
@@ -268,16 +262,17 @@ def _measure_models(
     device: torch.device,
     report: Report,
 ) -> list[dict[str, Any]]:
-    models = {}
+    models: dict[tuple[str, float], TimedModel] = {}
     for key in itertools.product(names, settings.dropout):
-        models[key] = _TimedModel(settings, key[0], length, vocabulary, key[1], device)
+        model = build_model(settings, key[0], length, vocabulary, key[1])
+        models[key] = TimedModel(settings, model, length, vocabulary, device)
     alive = now_and_then(partial(report, f"length {length}, vocabulary {vocabulary}", 0, 1))
     rows = []
-    for (name, dropout), model in models.items():  # also warms up
+    for (name, dropout), timed in models.items():  # also warms up
         conditions = {"model": name, "vocabulary": vocabulary, "length": length, "dropout": dropout}
-        rows.append({**conditions, **_sizes(model, settings.passes, device)})
+        rows.append({**conditions, **_sizes(timed, settings.passes, device)})
         if settings.count_launches:
-            rows[-1]["launches"] = model.launches()
+            rows[-1]["launches"] = timed.launches()
         alive()
     times = _in_turns(settings, models, report, f"rounds, length {length}, vocabulary {vocabulary}")
     first, reference = settings.dropout[0], settings.reference
@@ -299,7 +294,7 @@ def _measure_models(
     return rows
 
 
-def _sizes(timed: _TimedModel, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
+def _sizes(timed: TimedModel, passes: Sequence[str], device: torch.device) -> dict[str, Any]:
     """What a model has and keeps, the memory of its first pass, and where training is timed its
     FLOPs and what it keeps between forward and backward."""
     length, flops, kept_bytes = timed.batch.inputs.shape[1], None, None
@@ -321,7 +316,7 @@ def _sizes(timed: _TimedModel, passes: Sequence[str], device: torch.device) -> d
 
 def _in_turns(
     settings: SpeedSettings,
-    models: Mapping[tuple[str, float], _TimedModel],
+    models: Mapping[tuple[str, float], TimedModel],
     report: Report,
     activity: str,
 ) -> dict[str, dict[tuple[str, float], list[float]]]:

@@ -41,6 +41,7 @@ class SpeedSettings(Settings):
     engine_steps: Count
     profile: bool
     before: Place | None
+    peers: bool
     output: Place | None
 
 

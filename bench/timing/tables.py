@@ -67,6 +67,34 @@ def print_comparison(measurement: Mapping[str, Any]) -> None:
     console().print(table)
 
 
+def print_peers(measurement: Mapping[str, Any]) -> None:
+    """Models beside those of public packages."""
+    settings = measurement["settings"]
+    shape = ", ".join(f"{key} {settings[key]}" for key in (*SHAPES, "batch", "threads"))
+    timed = [kind for kind in ("training", "forward") if kind in settings["passes"]]
+    columns = []
+    for kind in timed:
+        columns += [f"{kind} ms", "package ms", "package / ours", "quartiles"]
+    table = table_of(
+        ["model", "package"],
+        ["parameters", "package's", *columns],
+        title=f"length {settings['length'][0]}, vocabulary {settings['vocabulary'][0]}, {shape}; "
+        f"{measurement['device']}; medians of {settings['rounds']}",
+        caption="package / ours: the median of the ratios within a round; above 1 ours is faster",
+    )
+    for row in measurement["beside_peers"]:
+        cells = [f"{row['parameters'][side]:,}" for side in ("ours", "package")]
+        for kind in timed:
+            low, high = row[kind]["ratio_quartiles"]
+            seconds = row[kind]["median_seconds"]
+            cells += [f"{1000 * seconds[side]:,.1f}" for side in ("ours", "package")]
+            cells += [f"{row[kind]['ratio']:.2f}", f"{low:.2f}–{high:.2f}"]
+        changes = ", ".join(f"{key}={value}".lower() for key, value in row["changes"].items())
+        model = f"{row['model']} ({changes})" if changes else row["model"]
+        table.add_row(model, f"{row['package']} {row['version']}", *cells)
+    console().print(table)
+
+
 def _table(measurement: Mapping[str, Any], vocabulary: int, length: int) -> Table:
     """A row for each model, at one vocabulary and one length."""
     settings = measurement["settings"]

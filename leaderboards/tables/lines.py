@@ -124,7 +124,8 @@ class ClaimLine:
     effect: str = ""
     set: str | None = None  # when the claim was last set
     after_runs: bool = False  # after the first of its runs had begun,
-    confirmed: bool | None = None  # and whether the later runs alone decide it alike
+    confirmed: bool | None = None  # and whether the later runs alone decide it alike,
+    asked_again: bool = False  # and whether they do or have as many seeds as the earlier ones
     origin: str = "committed"  # or yours, in place of a committed verdict
     committed: str = ""  # which that is; "" where there is none
 

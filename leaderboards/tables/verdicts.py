@@ -39,6 +39,7 @@ class JudgedClaim(FrozenModel):
     set: str | None = None
     after_runs: bool = True
     confirmed: bool | None = None
+    asked_again: bool = False
 
 
 class FigureVerdicts(FrozenModel):

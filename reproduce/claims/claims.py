@@ -89,11 +89,23 @@ class Claim:
         """The verdict on this claim: a pure function of ``records``, twins of runs included."""
         runs, finding = without_twins(records), self.finding(records)
         p = smallest_p(finding, partial(self.rule.judge, runs))
-        late, confirmed = set_after(self.hashes, runs), None
+        late, confirmed, asked_again = set_after(self.hashes, runs), None, None
         if late and finding.verdict in (REPRODUCED, CONTRADICTED):
             later = begun_after(self.hashes, records)
-            confirmed = bool(later) and self.finding(later).verdict == finding.verdict
-        return ClaimResult(self, finding, p, late, confirmed)
+            alone = self.finding(later) if later else None
+            confirmed = alone is not None and alone.verdict == finding.verdict
+            asked_again = confirmed or self._has_as_many_seeds(alone, later, records)
+        return ClaimResult(self, finding, p, late, confirmed, asked_again)
+
+    def _has_as_many_seeds(
+        self, alone: Finding | None, later: Sequence[RunRecord], records: Sequence[RunRecord]
+    ) -> bool:
+        """Whether later runs have as many seeds as those that were seen when the claim was set."""
+        if alone is None or not alone.seeds:
+            return False
+        ids = {id(record) for record in later}
+        seen = [record for record in records if id(record) not in ids]
+        return alone.seeds >= self.finding(seen).seeds
 
     def finding(self, records: Records) -> Finding:
         """What the rule says beside its control, where every row is ranked that has to be: the
@@ -133,6 +145,8 @@ class ClaimResult:
         after_runs: whether the claim was set, or its test edited, after the first run had begun.
         confirmed: whether the runs alone that began after that, their controls too, give the same
             verdict; None of a claim that was set before its runs, or is not decided.
+        asked_again: whether those have as many seeds as the runs that were seen before, or confirm
+            it with fewer; None likewise. Asked again and not confirmed is *not confirmed*.
     """
 
     claim: Claim
@@ -140,6 +154,7 @@ class ClaimResult:
     p: float | None = None
     after_runs: bool = True
     confirmed: bool | None = None
+    asked_again: bool | None = None
 
     def to_json(self, cost: Callable[[str], str]) -> dict[str, Any]:
         """The entry of a verdict file; of what is not asked here with the cost of asking."""
@@ -161,6 +176,7 @@ class ClaimResult:
             "set": None if frozen is None else frozen.since,
             "after_runs": self.after_runs,
             **({} if self.confirmed is None else {"confirmed": self.confirmed}),
+            **({"asked_again": True} if self.asked_again else {}),
             **ask_at_cost,
         }
 

@@ -17,6 +17,7 @@ from core.files import write_atomically
 from core.places import absolute, shown
 from core.words import by_name
 from reproduce.experiment import Experiment
+from reproduce.planning.confirming import SurveyAlone
 from reproduce.planning.console import print_plan
 from reproduce.planning.experiments import experiments
 from reproduce.planning.page import page_of
@@ -41,6 +42,7 @@ class EvidenceRequest:
     others: Mapping[str, Any] = field(default_factory=dict)
     device_like: str | None = None
     page: Path | None = None
+    confirm: bool = False
 
     @classmethod
     def of(
@@ -62,9 +64,10 @@ class EvidenceRequest:
             )
         if type(workers) is not int or workers < 0:
             raise UserError(f"workers={workers} is not a number of processes, such as workers=2")
-        dry_run = of_command.get("dry_run", False)
-        if not isinstance(dry_run, bool):
-            raise UserError(f"dry_run={dry_run} is neither true nor false")
+        dry_run, confirm = (of_command.get(key, False) for key in ("dry_run", "confirm"))
+        for key, value in (("dry_run", dry_run), ("confirm", confirm)):
+            if not isinstance(value, bool):
+                raise UserError(f"{key}={value} is neither true nor false")
         figures = _figures(of_command.get("figures", []), reproductions)
         if storage != cls.storage and "://" not in storage:
             raise UserError(
@@ -77,8 +80,10 @@ class EvidenceRequest:
         page = of_command.get("page")
         if page is not None and (not dry_run or device_like is not None):
             raise UserError("page= is a page of a plan: say dry_run=true too, and no device_like=")
+        if page is not None and confirm:
+            raise UserError("page= is about open claims, and confirm=true about decided ones")
         fields = (str(preset), hours, workers, figures, store, dry_run, storage, others)
-        return cls(*fields, device_like, None if page is None else absolute(str(page)))
+        return cls(*fields, device_like, None if page is None else absolute(str(page)), confirm)
 
     def settings(self, reproductions: Mapping[str, Experiment]) -> dict[str, dict[str, Any]]:
         """For each figure the settings of ``python -m reproduce``.
@@ -106,7 +111,17 @@ class EvidenceRequest:
         return settings_by_figure
 
 
-OWN = ("preset", "hours", "workers", "figures", "store", "dry_run", "device_like", "page")
+OWN = (
+    "preset",
+    "hours",
+    "workers",
+    "figures",
+    "store",
+    "dry_run",
+    "confirm",
+    "device_like",
+    "page",
+)
 
 
 def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -> int:
@@ -118,14 +133,16 @@ def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -
     def look() -> Survey:
         if not request.dry_run:
             by_name("reproduce.planning.work:take_in")(request.storage, request.store)
-        return Survey(of, settings_by_figure, request.preset, request.store, request.device_like)
+        survey = SurveyAlone if request.confirm else Survey
+        return survey(of, settings_by_figure, request.preset, request.store, request.device_like)
 
     if not request.dry_run:
         work = by_name("reproduce.planning.work:work")
         return int(work(look(), look, request.workers, request.hours))
     with _without_collector():
         survey = look()
-        steps, deciding = in_order(survey, survey.candidates), experiments(survey)
+        steps = in_order(survey, survey.candidates)
+        deciding = [] if request.confirm else experiments(survey)
         print_plan(survey, steps, deciding, request.workers, request.hours)
         if request.page is not None:
             text = page_of(deciding, request.preset, shown(request.page))

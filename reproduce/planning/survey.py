@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bench.config.command_line import shown
 from bench.records.identity import one_of_each
@@ -163,10 +163,15 @@ class Review:
 class Survey:
     """All reproductions at one preset by the records at hand when it was made.
 
+    Attributes:
+        WANTED: what the runs of a candidate decide, in words.
+
     Args:
         settings: for every reproduction, by its name; "preset" and "store" among them.
         device_like: what runs cost is estimated for this device; None is by records of this one's.
     """
+
+    WANTED: ClassVar[str] = "open claims"
 
     def __init__(
         self,
@@ -192,7 +197,7 @@ class Survey:
         reproduction = self._reproductions[name]
         request = Request.of(self.settings[name], name, reproduction)
         changed = bool(request.view.overrides)
-        judged = _chosen(reproduction, self.shelf.committed)
+        judged = selected_by(reproduction, self.shelf.committed)
         results = () if changed else _judged(reproduction, judged)
         decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
         has_local = self._draws_on_local(reproduction)
@@ -212,7 +217,7 @@ class Survey:
         records = [*self.shelf.committed, *self.shelf.local]
         if not local_ids:
             return False
-        return not local_ids.isdisjoint(map(id, _chosen(reproduction, records)))
+        return not local_ids.isdisjoint(map(id, selected_by(reproduction, records)))
 
     def _with_local(
         self, reproduction: Experiment, runs: Sequence[PlannedRun], changed: bool
@@ -227,13 +232,13 @@ class Survey:
         records = [*self.shelf.committed, *self.shelf.local]
         of_plan = [record for record in records if record.identity in names]
         if changed:
-            return _chosen(reproduction, one_of_each(of_plan)), ""
+            return selected_by(reproduction, one_of_each(of_plan)), ""
         merged = one_of_each([*self.shelf.committed, *of_plan])
         try:
             refuse_two_settings(reproduction.select(without_twins(merged)), reproduction.variant_of)
         except UserError as error:
-            return _chosen(reproduction, one_of_each(of_plan)), str(error)
-        return _chosen(reproduction, merged), ""
+            return selected_by(reproduction, one_of_each(of_plan)), str(error)
+        return selected_by(reproduction, merged), ""
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -327,8 +332,8 @@ def _identities(runs: Iterable[PlannedRun]) -> set[str]:
     return set().union(*(run.identities for run in runs))
 
 
-def _chosen(reproduction: Experiment, records: Records) -> Records:
-    """Those of some records that belong to a reproduction, and the twins of its controls."""
+def selected_by(reproduction: Experiment, records: Records) -> Records:
+    """Those of the records that belong to a reproduction, and the twins of its controls."""
     selected = reproduction.select(without_twins(records))
     return [*selected, *reproduction.control.twins(selected, filter(is_twin, records))]
 

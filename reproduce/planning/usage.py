@@ -15,6 +15,8 @@ can be killed at any moment: the same command goes on and repeats nothing.
   executor=ray           the runs are made on a Ray cluster; ray.KEY=… as bench.sweep has them
   storage=postgresql://… several machines that name the same database make each run once, and all
                          have its record
+  confirm=true           instead: make the runs of claims that were set after their runs had begun
+                         with seeds that no record has, and judge each claim by those alone
   dry_run=true           print the plan and what would decide each open claim; run nothing
   page=FILE              with dry_run=true: write there what would decide each open claim
   device_like=NAME       with dry_run=true: hours on that device, each run alone, and how many of

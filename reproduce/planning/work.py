@@ -100,7 +100,7 @@ def _next(survey: Survey, tried: set[str], workers: int) -> Candidate | None:
     step, at_once = steps[0], max(1, workers)
     whole = duration(sum(each.cost.seconds for each in steps) / at_once)
     print(
-        f"{step.candidate.shown}: {step.runs} runs for {len(step.claims)} open claims, about "
+        f"{step.candidate.shown}: {step.runs} runs for {len(step.claims)} {survey.WANTED}, about "
         f"{duration(step.cost.seconds / at_once)}; all {len(steps)} that are left about {whole}",
         flush=True,
     )
@@ -121,7 +121,7 @@ def _make(survey: Survey, chosen: Candidate) -> bool:
 
 def _conclude(first: Survey, last: Survey) -> None:
     """Which verdicts are others than at the start, and how their records are committed."""
-    print("\nverdicts that this call decided:")
+    print("\nwhat this call decided:")
     changed = print_decided(first.verdicts, last.verdicts)
     if not changed:
         print("  none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -11,12 +12,16 @@ import psutil
 
 def workers_of(process: psutil.Process) -> list[psutil.Process]:
     """The workers of a pool that a process has opened: forked from a server of that process."""
-    servers = [one for one in process.children() if "forkserver" in " ".join(one.cmdline())]
-    return [worker for server in servers for worker in server.children()]
+    workers = []
+    for child in process.children():
+        with suppress(psutil.NoSuchProcess):  # it has ended since it was listed
+            if "forkserver" in " ".join(child.cmdline()):
+                workers += child.children()
+    return workers
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> None:
-    """Until ``condition`` holds."""
+def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> None:
+    """Until ``condition`` holds; a machine with much other work takes its time."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

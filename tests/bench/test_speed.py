@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from bench.config.command_line import read_with_lists
 from bench.speed import main, settings_of
 from bench.timing import passes
 from bench.timing.passes import build_model
+from bench.timing.peers import PEERS, Shape
 from bench.timing.tables import describe_engine
 from core.errors import OK, UserError
 from core.files import ROOT
@@ -125,7 +127,7 @@ def test_lengths_are_tables_and_the_cost_of_a_token_against_length(tmp_path, cap
 
 
 def test_a_clock_that_sees_nothing_of_a_small_pass_ends_in_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr(passes._TimedModel, "forward", lambda self: 0.0)
+    monkeypatch.setattr(passes.TimedModel, "forward", lambda self: 0.0)
     words = ["models=[lstm]", "width=8", "layers=1", "heads=1", "length=[2]", "vocabulary=[5]"]
     words += ["passes=[forward]", "rounds=2", "engine=false", f"output={tmp_path / 'found.json'}"]
     assert main(words) == OK
@@ -178,6 +180,45 @@ def test_region_of_an_autograd_function_is_found():
     assert regions["Slow"]["share"] > 0.2
 
 
+def test_models_are_timed_beside_those_of_packages(tmp_path, capfd):
+    """GPT2 of the transformers library gets as many parameters as ours."""
+    output = tmp_path / "peers.json"
+    words = [*TINY, "width=16", "peers=true", "models=gpt2", "vocabulary=11", f"output={output}"]
+    assert main(words) == OK
+    (row,) = json.loads(output.read_text())["beside_peers"]
+    assert (row["model"], row["package"]) == ("gpt2", "transformers")
+    assert row["version"] == version("transformers")
+    counts = row["parameters"]
+    # A step of the search is 8 units with their weights to and from 16 channels.
+    assert abs(counts["package"] - counts["ours"]) <= 8 * (2 * 16 + 1) / 2
+    for kind in ("training", "forward"):
+        seconds = row[kind]["seconds"]
+        pairs = zip(seconds["package"], seconds["ours"], strict=True)
+        ratios = [p / o for p, o in pairs]
+        assert len(ratios) == 3
+        assert row[kind]["ratio"] == pytest.approx(statistics.median(ratios))
+    assert "transformers" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("package", sorted({peer.package for peer in PEERS}))
+def test_a_package_is_a_causal_model_of_the_shape(package):
+    """Logits for every position, and none that a later token changes, so that it does the work."""
+    for peer in PEERS:
+        if peer.package != package:
+            continue
+        if peer.version is None:
+            pytest.skip(f"{package} is not installed")
+        torch.manual_seed(0)
+        model = peer.build(Shape(20, 64, 64, 2, 2, 256)).eval()
+        tokens = torch.randint(20, (2, 64))
+        changed = tokens.clone()
+        changed[:, 40:] = (changed[:, 40:] + 1) % 20
+        with torch.no_grad():
+            outputs, others = model(tokens), model(changed)
+        assert outputs.shape == (2, 64, 20)
+        torch.testing.assert_close(others[:, :40], outputs[:, :40], atol=1e-3, rtol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -194,6 +235,8 @@ def test_region_of_an_autograd_function_is_found():
         (["threads=100000"], "less than or equal to 1024"),
         (["layers=100000000"], "less than or equal to 1000"),
         (["width=1000000"], "GiB of weights, and training holds"),
+        (["peers=true", "models=h3"], "no package is timed beside 'h3'"),
+        (["peers=true", "models=gpt2", "dropout=0.1"], "packages are timed without dropout"),
         (["models=collections.UserDict"], "is no model: a model derives from torch.nn.Module"),
     ],
 )

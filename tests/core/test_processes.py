@@ -77,4 +77,4 @@ def test_a_module_as_a_child_ends_with_its_killed_parent(tmp_path: Path, how: st
             child.suspend()
         parent.kill()
     assert words == f"['{how}', 'on'] __main__"
-    assert not psutil.wait_procs([child], timeout=5)[1]
+    assert not psutil.wait_procs([child], timeout=60)[1]

@@ -9,6 +9,8 @@ import pytest
 
 from core import progress
 
+PATIENCE = 120.0  # seconds, of a machine with much other work
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
@@ -94,18 +96,20 @@ def test_a_reader_of_a_file_is_never_left_in_silence(monkeypatch: pytest.MonkeyP
             return len(text)
 
     with progress.progress(Stream()) as report:
-        assert said.get(timeout=10) == "still at work, nothing to count yet"
+        assert said.get(timeout=PATIENCE) == "still at work, nothing to count yet"
         report("runs of the sweep", 3, 12)
-        while (line := said.get(timeout=10)).startswith("still"):  # said meanwhile
+        while (line := said.get(timeout=PATIENCE)).startswith("still"):  # said meanwhile
             pass
         assert line == "runs of the sweep: 3/12, time left not known yet"
-        assert said.get(timeout=10) == line
+        assert said.get(timeout=PATIENCE) == line
         report("a run", 1, 1)  # what has ended is not said again
-        assert said.get(timeout=10).startswith("a run: 1/1, done")
-        assert said.get(timeout=10) == line
-        report("runs of the sweep", 12, 12)
-        while not (line := said.get(timeout=10)).startswith("still"):  # what ends is said at once
+        while (ended := said.get(timeout=PATIENCE)) == line:  # said again meanwhile
             pass
+        assert ended.startswith("a run: 1/1, done")
+        assert said.get(timeout=PATIENCE) == line
+        report("runs of the sweep", 12, 12)
+        while not (line := said.get(timeout=PATIENCE)).startswith("still"):
+            pass  # what ends is said at once
         assert line == "still at work after: runs of the sweep, nothing to count yet"
     while not said.empty():
         said.get()

@@ -8,17 +8,17 @@ from collections import Counter, defaultdict
 import pytest
 
 from leaderboards import readme
-from leaderboards.build import COMMITTED
-from leaderboards.contents import Board, read_board
+from leaderboards.contents import Board
 from leaderboards.markdown import homes_of, pages
 from leaderboards.render import NOT_ASKED
 from leaderboards.views.figures import figures_of, most_demanding
+from tests.committed import committed_board
 from tests.leaderboards.tables_of_pages import tables_on, tables_whatever_the_steps
 
 
 @pytest.fixture(scope="module")
 def board() -> Board:
-    return read_board(COMMITTED)
+    return committed_board()
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import pytest
 
 from bench.config.groups import choices, model_groups
 from leaderboards import readme
-from leaderboards.build import COMMITTED
-from leaderboards.contents import Board, read_board
+from leaderboards.contents import Board
 from leaderboards.summary import NAMED, summary
 from leaderboards.views.abilities.heat_map import picture
 from leaderboards.views.abilities.questions import ModelAnswer, answers, families, questions
+from tests.committed import committed_board
 
 COUNTS = {7: "Of seven small models run for 7,200 steps, ", 8: "Of eight small models run for "}
 README = (readme.ROOT / "README.md").read_text()
@@ -22,7 +22,7 @@ README = (readme.ROOT / "README.md").read_text()
 
 @pytest.fixture(scope="module")
 def board() -> Board:
-    return read_board(COMMITTED)
+    return committed_board()
 
 
 @pytest.fixture(scope="module")

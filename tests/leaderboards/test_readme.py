@@ -22,8 +22,8 @@ from core.effects import Effect
 from core.errors import VERIFICATION_FAILED, UserError
 from core.escaping import markdown
 from leaderboards import readme
-from leaderboards.build import COMMITTED, FOLDER
-from leaderboards.contents import Board, ClaimLine, read_board
+from leaderboards.build import FOLDER
+from leaderboards.contents import Board, ClaimLine
 from leaderboards.markdown import homes_of, pages
 from leaderboards.render import NOT_ASKED, VERDICTS
 from leaderboards.summary import summary
@@ -32,6 +32,7 @@ from leaderboards.tables.verdicts import FigureVerdicts, JudgedClaim
 from leaderboards.views.abilities.heat_map import CONTENT, picture, png
 from leaderboards.views.figures import PRESETS, figures_of, most_demanding
 from reproduce.claims.history import history
+from tests.committed import committed_board
 from tests.leaderboards.conftest import record
 
 LINES, WORDS, NUMBERS = 120, 600, 60  # of README; words and numbers outside its commands
@@ -40,7 +41,7 @@ MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 @pytest.fixture(scope="module")
 def board() -> Board:
-    return read_board(COMMITTED)
+    return committed_board()
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +54,8 @@ def copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: Board, made: dict[str, str]
 ) -> Path:
     """The README and its pages, to be spoiled. The pages of the committed board are made once."""
-    monkeypatch.setattr("leaderboards.contents.read_board", lambda path: board)
-    monkeypatch.setattr("leaderboards.markdown.pages", lambda board: made)
+    monkeypatch.setattr(readme, "read_board", lambda path: board)
+    monkeypatch.setattr(readme, "pages", lambda board: made)
     shutil.copytree(readme.ROOT / "docs" / "results", tmp_path / "docs" / "results")
     shutil.copy(readme.ROOT / "README.md", tmp_path)
     shutil.copy(readme.ROOT / readme.PICTURE, tmp_path / readme.PICTURE)
@@ -93,7 +94,7 @@ def test_every_claim_says_when_it_was_set_and_what_was_changed_about_it(
 ) -> None:
     began = {r.run_id: json.loads(r.content)["provenance"]["started_at"] for r in board.records}
     began |= json.loads((FOLDER / "repeats.json").read_text())  # of the first that a run repeats
-    homes, alone = homes_of(board), {True: "the same", False: "not the same", None: "not decided"}
+    homes = homes_of(board)
     for figure in figures_of(board.claims):
         page = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.anchor}"')[2]
         page = page.partition('<a id="')[0]
@@ -105,8 +106,16 @@ def test_every_claim_says_when_it_was_set_and_what_was_changed_about_it(
             when = line.split(" | ")[-1]
             assert claim.set is not None
             assert when.startswith(claim.set[:16].replace("T", " "))
-            late = f", after its runs began; later ones alone: {alone[claim.confirmed]}"
-            assert (late if claim.after_runs else ", before its runs") in when
+            alone = "not asked again"
+            if claim.confirmed:
+                alone = "confirmed"
+            elif claim.confirmed is None:
+                alone = "not decided"
+            elif claim.asked_again:
+                alone = "not confirmed"
+            late = f", after its runs began; by later ones alone: {alone}"
+            expected = late if claim.after_runs else ", before its runs"
+            assert when.endswith(f"{expected} |")
         told = [change for change in history() if change.names_of(figure.name)]
         if told:  # once, below the first of the figure's presets
             whole = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.name}-')[2]

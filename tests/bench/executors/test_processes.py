@@ -201,4 +201,4 @@ def test_no_worker_outlives_a_killed_parent(tmp_path):
     finally:
         parent.kill()
         parent.wait()
-    wait_for(lambda: not any(psutil.pid_exists(worker) for worker in workers), 10)
+    wait_for(lambda: not any(psutil.pid_exists(worker) for worker in workers))

@@ -19,7 +19,7 @@ TINY = [
     *("tasks=regbench", "models=gpt2", "preset=smoke", "device=cpu", "tracking=none"),
     *("tasks.training_automata=20", "tasks.validation_size=5", "tasks.test_size=5"),
     *("tasks.strings=[4,6]", "tasks.string_length=[1,6]", "training.batch_size=8"),
-    *("models.width=16", "training.steps=30", "training.validate_every=30"),
+    *("models.width=16", "models.layers=1", "training.steps=30", "training.validate_every=30"),
 ]
 FASTER = """\
 class Norm(nn.LayerNorm):

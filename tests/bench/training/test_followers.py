@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,7 +60,12 @@ def kill_the_follower() -> None:
 
 
 def followers() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children() if "spawn_main" in str(p.cmdline())]
+    processes = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it has ended since it was listed
+            if "spawn_main" in str(child.cmdline()):
+                processes.append(child)
+    return processes
 
 
 def test_no_follower_outlives_a_killed_leader(tmp_path: Path) -> None:
@@ -71,7 +77,7 @@ def test_no_follower_outlives_a_killed_leader(tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     leader = start("-c", script, env={"TMPDIR": str(tmp_path / "temporary")})
     try:
-        wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 2, 60)
+        wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 2)
         family = psutil.Process(leader.pid).children()
     finally:
         leader.kill()

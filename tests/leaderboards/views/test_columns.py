@@ -6,12 +6,13 @@ from __future__ import annotations
 import pytest
 
 from leaderboards.build import COMMITTED
-from leaderboards.contents import Board, OpenBoard, read_board
+from leaderboards.contents import Board, OpenBoard
 from leaderboards.render import plain
 from leaderboards.tables.builder import build_board
 from leaderboards.views import overview
 from leaderboards.views.abilities.questions import answers, questions
 from leaderboards.views.abilities.sources import ability_tables
+from tests.committed import committed_board
 from tests.leaderboards.conftest import as_searched
 from tests.leaderboards.views.conftest import with_ends
 from tests.leaderboards.views.test_views import cell_of
@@ -22,7 +23,7 @@ NUMBERS = (overview.SURE, overview.PALE)
 
 @pytest.fixture(scope="module")
 def committed() -> Board:
-    return read_board(COMMITTED)
+    return committed_board()
 
 
 @pytest.fixture(scope="module")

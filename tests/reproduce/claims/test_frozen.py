@@ -217,14 +217,19 @@ def test_runs_that_began_after_a_claim_was_set_confirm_it_by_themselves(
     known = [0.9, 0.91, 0.92]
     seen = [record(n, a, started="2026-11-21T00:00:00") for n, a in enumerate(known)]
 
-    def confirmed(*accuracies: float) -> bool | None:
+    def standing(*accuracies: float) -> tuple[bool | None, bool | None]:
         new = [record(n, a, started="2026-11-23T00:00:00") for n, a in enumerate(accuracies, 3)]
-        return one.judge([*seen, *new]).confirmed
+        result = one.judge([*seen, *new])
+        return result.confirmed, result.asked_again
 
-    assert confirmed() is False  # nothing was predicted
-    assert confirmed(0.9) is False  # one run has no interval
-    assert confirmed(0.9, 0.91, 0.89) is True
-    assert confirmed(0.9, 0.91, 0.1) is None  # all together decide nothing
+    assert standing() == (False, False)  # nothing was predicted
+    assert standing(0.9) == (False, False)  # one run has no interval
+    assert standing(0.9, 0.91, 0.89) == (True, True)
+    # As many as were seen: 0.7 with an interval of 0.7 ± 0.51 decides nothing by itself, while all
+    # six together are above 0.5.
+    assert standing(0.9, 0.7, 0.5) == (False, True)
+    assert standing(0.9, 0.8) == (False, False)  # fewer than were seen, with 0.85 ± 0.64
+    assert standing(0.9, 0.91, 0.1) == (None, None)  # all together decide nothing
     late = [record(n, a, started="2026-11-23T00:00:00") for n, a in enumerate(known)]
     assert one.judge(late).confirmed is None  # set before all of them
 

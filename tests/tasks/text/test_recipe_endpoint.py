@@ -265,7 +265,8 @@ def test_stop_the_process_and_go_on(
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert halfway.wait(60)
         answers = tmp_path / "answers.jsonl"
-        while answers.read_bytes().count(b"\n") < 5:
+        while not (answers.exists() and answers.read_bytes().count(b"\n") >= 5):
+            assert process.poll() is None
             time.sleep(0.01)
         os.kill(process.pid, stop)
         time.sleep(0.2)

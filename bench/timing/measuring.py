@@ -1,0 +1,29 @@
+"""What a call of ``bench.speed`` measures, prints and saves."""
+
+from __future__ import annotations
+
+import json
+
+from bench.timing.beside_older_code import compare
+from bench.timing.beside_peers import measure_beside_peers
+from bench.timing.passes import measure
+from bench.timing.settings import SpeedSettings
+from bench.timing.tables import print_comparison, print_measurement, print_peers
+from core.errors import OK
+from core.files import write_atomically
+from core.progress import progress
+
+
+def measure_and_print(settings: SpeedSettings) -> int:
+    """Measure, print, and save where ``output=`` says; the exit code."""
+    measured, printed = measure, print_measurement
+    if settings.before is not None:
+        measured, printed = compare, print_comparison
+    elif settings.peers:
+        measured, printed = measure_beside_peers, print_peers
+    with progress() as report:
+        measurement = measured(settings, report)
+    printed(measurement)
+    if settings.output is not None:
+        write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
+    return OK
