@@ -32,6 +32,13 @@ def test_root_mean_squares(with_weight: bool) -> None:
         terms=20 * 6,
         condition=10.0,
     )
+
+
+@pytest.mark.bitwise  # gradgradcheck asks twice for each gradient and compares the bits
+@pytest.mark.parametrize("with_weight", [False, True])
+def test_second_derivatives_of_root_mean_squares(with_weight: bool) -> None:
+    torch.manual_seed(0)
+    weight = random(6) if with_weight else None
     assert torch.autograd.gradgradcheck(lambda y: rms_norm(y, 1e-3, weight), random(3, 6))
 
 
