@@ -144,7 +144,8 @@ def test_the_causal_oracle_knows_what_can_be_known(task_name: str) -> None:
     own = small(task_name)
     error = own.baselines()["causal oracle"]("test").metrics["error"]
     if not task_name.endswith("pattern_completion"):
-        assert error == 0
+        # It answers with the targets themselves; a distance of theirs is a rounding of float32.
+        assert error <= torch.finfo(torch.float32).eps ** 2
         return
     # Of each masked position, by hand: whether its element was shown before.
     inputs, targets, _ = of_package(task_name, "test")
