@@ -40,8 +40,8 @@ SMALL: dict[str, Any] = {
 STEPS = 300
 # Steps at smoke are those of the preset.
 TRAINED = {preset: {"training.steps": STEPS} for preset in ("laptop", "gpu", "paper")}
-SEEDS = {"smoke": 1, "laptop": 10, "gpu": 20, "paper": 20}
-OF_STARTS = {"smoke": 1, "laptop": 20, "gpu": 40, "paper": 40}
+SEEDS = {"smoke": 1, "laptop": 6, "gpu": 20, "paper": 20}
+OF_STARTS = {"smoke": 1, "laptop": 12, "gpu": 40, "paper": 40}
 SHORT = 3  # predictions ahead, after which who repeats is still nearer than who guesses
 KNOWN = 0.2  # error in the window where a table for each moon is exact, and who repeats has 0.5
 MORE_OFTEN, LOWER = 0.2, 0.2
