@@ -32,7 +32,7 @@ MANY = {
     **COMMON,
     "tasks.experiments": ["many"],
     "tasks.many": [FIFTY],
-    "tasks.trials": 4,
+    "tasks.trials": 6,
     "models.steps": 4000,
     "models.batch_size": FIFTY,
 }
