@@ -21,8 +21,9 @@ class MemoryUnitFixed(MemoryUnit):
 
     Args:
         specification, heads, beta, weights: as there.
-        identity: which of "key_extractor", "value_extractor" and "output" are the identity.
-        frozen: which of them stay as they were drawn.
+        identity: which of "key_extractor", "value_extractor" and "output" are the identity; None
+            of them without a list.
+        frozen: which of them stay as they were drawn; None likewise.
 
     Raises:
         ValueError: as there; an unknown matrix, one that is named twice, or none left to train.
@@ -35,13 +36,14 @@ class MemoryUnitFixed(MemoryUnit):
         heads: int = 3,
         beta: float = 50.0,
         weights: str = "complex",
-        identity: Sequence[str] = (),
-        frozen: Sequence[str] = (),
+        identity: Sequence[str] | None = None,
+        frozen: Sequence[str] | None = None,
     ) -> None:
+        identity, frozen = list(identity or ()), list(frozen or ())
         fixed = [*identity, *frozen]
         if not set(fixed) < set(MATRICES) or len(set(fixed)) < len(fixed):
             raise ValueError(
-                f"identity={list(identity)} and frozen={list(frozen)}: name each of "
+                f"identity={identity} and frozen={frozen}: name each of "
                 f"{', '.join(MATRICES)} at most once, and leave one to be trained"
             )
         super().__init__(specification, heads=heads, beta=beta, weights=weights)
