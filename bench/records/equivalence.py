@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -23,7 +22,7 @@ from bench.records.code import code_hash, is_own
 from bench.records.equality.rounded_runs import RoundedRun, Sha256, WholeRun
 from bench.records.provenance import PROTOCOL_VERSION
 from bench.records.schema import FrozenModel, Provenance
-from core.files import ROOT, when_changed, write_atomically
+from core.files import ROOT, when_changed
 from core.reading import Kind
 
 IN_CHECKOUT = Path("leaderboards", "equivalences")  # a file for each task
@@ -33,7 +32,7 @@ Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
 Proof = Literal["definitions", "runs", "rounding"]  # of two the first says more
 Form = Literal["current", "equivalent", "equal up to rounding", "of an earlier form"]
 FORMS: tuple[Form, ...] = get_args(Form)
-_STRENGTH: tuple[Proof, ...] = get_args(Proof)
+STRENGTH: tuple[Proof, ...] = get_args(Proof)
 # A choice of the model in the words of a short run: models.positions="learned". A choice of the
 # task changes the data, whose hashes are in every identity.
 _CHOICE = re.compile(r'(models\.\w+)=("(?:[^"\\]|\\.)*"|true|false|null)(?= |$)')
@@ -189,7 +188,7 @@ def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return settings
 
 
-class _Table(FrozenModel):
+class ProofTable(FrozenModel):
     schema_version: Literal[1] = 1
     entries: tuple[Equivalence, ...] = ()
 
@@ -222,9 +221,9 @@ def _read(table: Path, _changed: int) -> tuple[Equivalence, ...]:
     entries: list[Equivalence] = []
     for path in sorted(table.glob("*.json")):
         entries += read_file(path)
-    if (one_file := _one_file(table)).is_file():
+    if (one_file := file_of_all_tasks(table)).is_file():
         entries += [entry for entry in read_file(one_file) if entry not in entries]
-    return tuple(sorted(entries, key=_place))
+    return tuple(sorted(entries, key=place_of))
 
 
 def read_file(path: Path) -> tuple[Equivalence, ...]:
@@ -237,7 +236,9 @@ def read_file(path: Path) -> tuple[Equivalence, ...]:
         "restore it from version control, or delete it and prove again what it held by "
         "python -m bench.equivalence"
     )
-    return Kind("table of equivalences", _Table, advice, most=16 * 2**20).read_json(path).entries
+    return (
+        Kind("table of equivalences", ProofTable, advice, most=16 * 2**20).read_json(path).entries
+    )
 
 
 class Side(NamedTuple):
@@ -284,53 +285,19 @@ def _with_side(name: Name, old: Side, new: Side) -> Name:
     return replace(name, code=code.model_copy(update=changes), config=config)
 
 
-def _one_file(table: Path) -> Path:
+def file_of_all_tasks(table: Path) -> Path:
     """Where older commits have the proofs of all tasks."""
     return table.with_name(f"{table.name}.json")
 
 
 def _changed(table: Path) -> int:
     """When a file of a table last came, went or was replaced."""
-    return when_changed(table) + when_changed(_one_file(table))
+    return when_changed(table) + when_changed(file_of_all_tasks(table))
 
 
-def _place(entry: Equivalence) -> tuple[str, str, str, str]:
+def place_of(entry: Equivalence) -> tuple[str, str, str, str]:
     """The order of proofs."""
     return entry.task, entry.model, entry.commit, entry.old.task_code
-
-
-def _once(runs: Iterable[Sequence[Any]]) -> tuple[Any, ...]:
-    """All runs of several proofs, each once."""
-    in_order = [*chain.from_iterable(runs)]
-    return tuple(run for number, run in enumerate(in_order) if run not in in_order[:number])
-
-
-def add_entries(entries: Iterable[Equivalence]) -> None:
-    """Write more proofs; what was compared of the same two states before is kept."""
-    proofs = list(read_table())
-    for entry in entries:
-        before = [e for e in proofs if (e.old, e.new) == (entry.old, entry.new)]
-        # One by definitions holds for all that one by runs does, and equal bytes are equal numbers.
-        best = min((entry, *before), key=lambda proof: _STRENGTH.index(proof.by))
-        runs = ("compared", "rounded", "whole") if best.by == "rounding" else ("compared",)
-        both = {name: _once(getattr(e, name) for e in (*before, entry)) for name in runs}
-        proofs = [e for e in proofs if e not in before]
-        proofs.append(best.model_copy(update=both))
-    entries_by_task: dict[str, list[Equivalence]] = defaultdict(list)
-    for entry in sorted(proofs, key=_place):
-        entries_by_task[entry.task].append(entry)
-    for task, of_task in entries_by_task.items():
-        content = _Table(entries=tuple(of_task)).model_dump(mode="json")
-        for written in content["entries"]:
-            if written["by"] == "runs":  # as they were written before there was another way
-                del written["by"], written["moved"]
-            if not written["rounded"]:
-                del written["rounded"], written["whole"]
-        text = (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
-        path = TABLE / f"{task}.json"
-        if not path.exists() or path.read_bytes() != text:
-            write_atomically(path, text)
-    _one_file(TABLE).unlink(missing_ok=True)
 
 
 def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Name]:

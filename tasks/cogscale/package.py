@@ -46,8 +46,10 @@ class PackageData:
 
 
 def check_version() -> None:
-    """Raises:
-    ValueError: the package is missing, or of another version, which has other data.
+    """Refuse an environment whose data would be others.
+
+    Raises:
+        ValueError: the package is missing, or of another version.
     """
     try:
         installed = version(PACKAGE)

@@ -16,7 +16,6 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
-    add_entries,
     form,
     names,
     read_table,
@@ -27,6 +26,7 @@ from bench.records.schema import RunRecord
 from bench.runs.obtain import obtain, serve_or_make
 from bench.runs.proofs.proving import RunPair, ShortRun, short_sweeps
 from bench.runs.proofs.wanted import BASELINES, Wanted
+from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify
 from bench.search.driver import records_of
 from bench.search.plan import make_plan

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from models.associative.memory_mosaic_varied import MemoryMosaicVaried
 from models.memory_mosaic import MemoryMosaic
-from models.memory_mosaic_varied import MemoryMosaicVaried
 from models.specification import SequenceSpecification
 
 TOKENS = SequenceSpecification(16, vocabulary=11)

@@ -48,7 +48,7 @@ _STANDARD_THAT_LOOK = {
 _PACKAGES = {
     *("torch", "numpy", "scipy", "einops", "fla", "triton", "yaml", "rich", "pydantic"),
     *("tiktoken", "tokenizers", "pyarrow", "datasets", "openai", "transformers", "safetensors"),
-    *("models", "tasks", "mamba_ssm", "tqdm"),
+    *("models", "tasks", "mamba_ssm", "tqdm", "cogscale"),
 }
 
 

@@ -11,11 +11,12 @@ from bench.records.code import code_hash
 from bench.records.equality.definitions import Moves
 from bench.records.equality.renames import NO_RENAMES, Renames
 from bench.records.equality.statements import Source
-from bench.records.equivalence import Code, Equivalence, add_entries, names
+from bench.records.equivalence import Code, Equivalence, names
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store
 from bench.runs.proofs.proving import Outcome, full_name, trees_of
 from bench.runs.proofs.wanted import model_of
+from bench.runs.proofs.writing import add_entries
 from core.files import ROOT
 
 

@@ -18,12 +18,13 @@ from typing import Any
 
 from bench.config.files import group_file, main_file, models_of
 from bench.config.tree import void_settings
-from bench.records.equivalence import Code, Compared, Config, Equivalence, add_entries, flat
+from bench.records.equivalence import Code, Compared, Config, Equivalence, flat
 from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
 from bench.runs.proofs import wanted
 from bench.runs.proofs.wanted import BASELINES, Wanted, model_of, models_to_compare
+from bench.runs.proofs.writing import add_entries
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT

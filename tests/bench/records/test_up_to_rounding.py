@@ -18,7 +18,6 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
-    add_entries,
     form,
     names,
     read_table,
@@ -29,6 +28,7 @@ from bench.records.schema import RunRecord, make_run_id, write_record
 from bench.records.store import Store
 from bench.runs.fresh import pending_run
 from bench.runs.obtain import obtain, serve_or_make
+from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify
 from core.errors import UserError
 from core.files import write_atomically

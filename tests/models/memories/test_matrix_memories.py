@@ -12,11 +12,11 @@ from numpy.polynomial.hermite_e import hermeval
 from torch import Tensor
 from torch.nn import functional
 
+from models.memories.closed_form.hermite_features import HermiteFeatures
+from models.memories.closed_form.low_rank import LowRank
 from models.memories.delta_rule import CHUNK, DeltaRule, delta_update, delta_update_reference
 from models.memories.gated_delta import GatedDelta
-from models.memories.hermite_features import HermiteFeatures
 from models.memories.interface import Memory
-from models.memories.low_rank import LowRank
 from models.memories.matrix_memory import linear_reading
 from models.memories.outer_product import OuterProduct
 from tests.closeness import assert_near

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from models.memories.random_features import RandomFeatures
+from models.memories.closed_form.random_features import RandomFeatures
 from models.memories.ridge import Ridge
 from tests.closeness import assert_near
 from tests.models.memories.test_matrix_memories import recall, units

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from bench.config.files import group_file, models_of
 from bench.records.code import code_hash
 from bench.records.equality.rounded_runs import RoundedRun
-from bench.records.equivalence import Code, Equivalence, add_entries, flat
+from bench.records.equivalence import Code, Equivalence, flat
 from bench.records.provenance import sha256_of
 from bench.records.schema import FrozenModel, read_records
 from bench.records.store import COMMITTED, Store
@@ -45,6 +45,7 @@ from bench.runs.proofs.rounding.settings import (
 from bench.runs.proofs.rounding.side import STEPS, TrainingsRequest, TrainingVariant
 from bench.runs.proofs.rounding.whole import CHANGED_MEANWHILE, made_whole, run_across_a_jump
 from bench.runs.proofs.wanted import models_to_compare
+from bench.runs.proofs.writing import add_entries
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT, write_atomically

@@ -1,0 +1,1 @@
+"""Memories of two layers in closed form."""
