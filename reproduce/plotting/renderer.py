@@ -16,6 +16,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 from matplotlib.transforms import Bbox
 
 from core.escaping import drawing
@@ -25,6 +26,7 @@ from reproduce.plotting.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexade
 
 LINE = 0.17  # inches, of a line of text in the frame
 LETTER = 0.052  # inches, of a letter of a tick
+TEXT_WIDTH = 0.96  # of the picture's width, for lines of the frame: hinting widens letters
 
 
 def images(picture: Picture, salt: str) -> dict[str, bytes]:
@@ -57,8 +59,8 @@ def render(picture: Picture) -> Figure:
     """The picture drawn, without global state; its texts are drawn as they are."""
     picture = _as_drawn(picture)
 
-    head = 0.38 + LINE * (bool(picture.subtitle) + bool(picture.note))
-    foot = LINE * len(picture.foot) + 0.05 * bool(picture.foot)
+    head = 0.38 + LINE * len(_lines_of_head(picture))
+    foot = LINE * len(_lines_of_foot(picture)) + 0.05 * bool(picture.foot)
     handles = _shared_entries(picture)
     below = foot + LINE * -(-len(handles) // picture.columns) + 0.1 * bool(handles)
     height = head + below + sum(row.height for row in picture.rows)
@@ -113,13 +115,41 @@ def _frame(figure: Figure, picture: Picture, foot: float) -> None:
     height = figure.get_figheight()
     left: dict[str, Any] = {"x": 0.01, "ha": "left", "va": "top"}
     figure.text(y=1 - 0.1 / height, s=picture.title, fontsize=TITLE, weight="bold", **left)
-    for number, text in enumerate(filter(None, (picture.subtitle, picture.note))):
+    for number, text in enumerate(_lines_of_head(picture)):
         y = 1 - (0.33 + LINE * number) / height
         figure.text(y=y, s=text, fontsize=LABEL, color=PALETTE["grey"], **left)
-    for number, clause in enumerate(picture.foot):
+    for number, text in enumerate(_lines_of_foot(picture)):
         y = (foot - LINE * number) / height
         look: dict[str, Any] = {"fontsize": SMALL, "color": PALETTE["vermillion"]}
-        figure.text(y=y, s=f"✗ {clause}", **look, **left)
+        figure.text(y=y, s=text, **look, **left)
+
+
+def _lines_of_head(picture: Picture) -> list[str]:
+    """The lines below the title, none wider than the picture."""
+    lines: list[str] = []
+    for text in filter(None, (picture.subtitle, picture.note)):
+        lines += _wrapped(text, LABEL, picture.width * TEXT_WIDTH)
+    return lines
+
+
+def _lines_of_foot(picture: Picture) -> list[str]:
+    """The lines at the foot, likewise."""
+    lines: list[str] = []
+    for clause in picture.foot:
+        lines += _wrapped(f"✗ {clause}", SMALL, picture.width * TEXT_WIDTH)
+    return lines
+
+
+def _wrapped(text: str, size: float, width: float) -> list[str]:
+    """The lines that words of a size, in points, make in a width, in inches."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and TextPath((0, 0), longer, size=size).get_extents().width / 72 <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def _rows(figure: Figure, picture: Picture) -> None:

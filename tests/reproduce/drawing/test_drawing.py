@@ -80,6 +80,23 @@ def test_every_kind_is_drawn_and_comes_back_from_its_dump() -> None:
     assert render(Picture("nothing", rows=[]))
 
 
+def test_no_line_of_the_frame_is_wider_than_its_picture() -> None:
+    words = " ".join(["words of an explanation that goes on"] * 12)
+    panel = Panel(traces=[Trace("a", [1, 2], [1, 2])])
+    texts: dict[str, Any] = {"subtitle": words, "note": f"{words} $", "foot": [words, "short"]}
+    figure = render(Picture("a title", [PanelRow([panel])], width=6, **texts))
+    figure.draw_without_rendering()
+    lines = [text for text in figure.texts if text.get_text()]
+    assert " ".join(text.get_text() for text in lines).count("words of an") == 36
+    for line in lines:
+        extent = line.get_window_extent()
+        assert 0 <= extent.x0 < extent.x1 <= figure.bbox.width, line.get_text()
+    tops = sorted((line.get_window_extent() for line in lines), key=lambda box: -box.y1)
+    assert all(above.y0 > below.y0 for above, below in pairwise(tops))
+    assert tops[0].y1 <= figure.bbox.height
+    assert tops[-1].y0 >= 0
+
+
 def test_what_does_not_fit_together_is_refused() -> None:
     with pytest.raises(ValidationError, match="2 x and 1 of y"):
         Trace("a", [1, 2], [1])
