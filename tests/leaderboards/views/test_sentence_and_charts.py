@@ -101,6 +101,19 @@ def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed
     assert all(len({c[1:3], c[3:5], c[5:7]}) == 1 and dash != (1, 0) for c, dash in greys)
 
 
+@pytest.mark.parametrize(("first", "reaches"), [(0.1, False), (-0.5, True)])
+def test_the_band_of_a_loss_is_not_below_0_where_no_loss_is(make_record, first, reaches):
+    records = []
+    for seed in range(2):
+        losses = Curve(x=[1.0, 2.0], y=[2.0 + seed, first + 0.3 * seed])
+        records.append(make_record(seed=seed, curves={"training_loss": losses}))
+    (line,) = [line for line in build_board(records).lines if line.metric == "training_loss"]
+    assert min(line.y_low) < 0  # Student's, of two seeds
+    name = series_name(line)
+    values = chart(drawn_of([name], [line]), {name: line.model}, "")["data"]["values"]
+    assert (min(point["low"] for point in values) < 0) == reaches
+
+
 @pytest.mark.parametrize("sizes", [(100,), (100, 1000)])
 def test_published_curves_are_hollow_and_dashed_and_ours_filled_and_solid(make_record, sizes):
     ours = [make_record(seed=seed, size=size) for seed in range(2) for size in sizes]
