@@ -165,6 +165,26 @@ def test_the_sentences_above_the_table_are_those_of_its_best_rows(
     assert tracking == {"lstm"}
 
 
+def test_the_page_on_guests_says_who_has_a_row_at_which_budget(
+    answers_by_heading: dict[str, list[ModelAnswer]],
+) -> None:
+    page = " ".join((readme.ROOT / "docs" / "guests.md").read_text().split())
+    labels = {}
+    for question in questions():
+        if question.task == "regbench":
+            budget = question.settings["training_automata"], question.steps
+            labels[budget] = [answer.row.label for answer in answers_by_heading[question.heading]]
+    assert "The two best models there have no row at 800 steps" in page
+    assert not set(labels[100, 7200][:2]) & set(labels[100, 800])
+    *first, last = [
+        f"the {label}" if label in ("LSTM", "Memory Mosaic") else label
+        for label in labels[100, 7200]
+    ]
+    assert f"stand {', '.join(first)} and {last}; with" in page
+    assert len(labels[2500, 7200]) == 7
+    assert "all seven of README's first question" in page
+
+
 def test_longer_training_changes_what_the_readme_says_it_changes(board: Board) -> None:
     """GPT2 and new languages, Mamba and recall: each works with the most steps, and not before."""
     for task, model, short, long in (
