@@ -147,6 +147,33 @@ class Peeks(nn.Module):
         return nn.functional.one_hot(inputs.roll(-1, 1), 20).float()
 
 
+PEEK = """
+from torch import nn, ones
+
+class Peek(nn.Module):
+    def __init__(self, specification):
+        super().__init__()
+        self.gain = nn.Parameter(ones(1))
+
+    def forward(self, inputs):
+        return self.gain * nn.functional.one_hot(inputs.roll(-1, 1), 20).float()
+"""
+
+
+def test_a_model_is_built_unseen_and_examined_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page says of both names."""
+    assert "It builds the model and never calls it" in PAGE
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "peek_net.py").write_text(PEEK)
+    task = bench.load_task("regbench")
+    model = bench.load_model(f"{tmp_path}/peek_net.py:Peek", task)
+    with pytest.raises(bench.UnfitModel):
+        bench.examine_model(model, task)
+    sys.modules.pop("peek_net", None)
+
+
 def test_mistakes_are_sentences() -> None:
     with pytest.raises(UserError, match="did you mean 'regbench'"):
         bench.load_task("regbnch")
