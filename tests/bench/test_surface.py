@@ -81,6 +81,13 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len([line for line in plain.splitlines() if line]) <= 13  # with imports and a print
     assert names["own"].set_index("label").loc["LSTM", "seeds"] == 2
     assert names["finding"].verdict == "reproduced"  # as the committed verdicts have it
+    assert names["table"]["variant"].nunique() == names["table"]["group"].nunique() == 1
+    # Its stored outputs are of these cells, and say nothing of a machine.
+    shown = json.dumps([cell["outputs"] for cell in cells if cell["cell_type"] == "code"])
+    assert json.dumps(names["finding"].evidence)[1:-1] in shown
+    assert json.dumps(names["variant"])[1:-1] in shown
+    assert all(cell["outputs"] for cell in cells[2:] if cell["cell_type"] == "code")
+    assert not re.search(r"stderr|site-packages|/home/|/tmp/|/work|/root|python3\.", shown)
 
 
 def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
