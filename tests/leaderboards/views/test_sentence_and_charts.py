@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.records.schema import Curve
 from leaderboards.build import FOLDER
 from leaderboards.render import rank
 from leaderboards.tables.builder import build_board
+from leaderboards.tables.summaries import YOURS
 from leaderboards.views.charts import chart, series_name
 from leaderboards.views.sentences import summary
+from reproduce.claims.fairness import IMPROVING, UNTUNED
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
 
@@ -61,6 +65,26 @@ def test_a_better_predictor_without_training_is_in_the_headline(
     said = summary([row for row in build_board(records).rows if row.headline])
     assert ("is best of the trained models: accuracy 0.9100" in said) == named
     assert ("Without training the 4 gram reaches 0.9500." in said) == named
+
+
+@pytest.mark.parametrize(
+    ("models", "word"),
+    [
+        (("gpt2",), "models=gpt2,"),
+        (("gpt2", "GRU"), '"models=[FILE.py:GRU,gpt2]",'),
+    ],
+)
+def test_untuned_rows_of_ones_own_are_told_the_command_that_tunes_them(make_record, models, word):
+    records = [make_record(name, name, seed, 0.5 + seed / 10) for name in models for seed in (0, 1)]
+    rows = [row for row in build_board(records).rows if row.headline]
+    mine = [replace(row, origin=YOURS, mark=UNTUNED, rank_best=None) for row in rows]
+    told = summary(mine)
+    assert f"To tune: python -m bench.sweep tasks=regbench preset=smoke {word} with the" in told
+    theirs = [replace(row, mark=UNTUNED, rank_best=None) for row in rows]
+    assert "bench.sweep" not in summary(theirs)
+    improving = [replace(row, mark=IMPROVING) for row in mine]
+    assert "No ranking" in summary(improving)
+    assert "bench.sweep" not in summary(improving)
 
 
 def drawn_of(names, lines):
