@@ -7,6 +7,7 @@ equal bytes.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -25,6 +26,7 @@ from reproduce.plotting.panels import Panel, PanelRow, Picture, Remark
 from reproduce.plotting.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexadecimal
 
 LINE = 0.17  # inches, of a line of text in the frame
+_NUMBER = re.compile(r"[-−]?[\d,.]+(?:e[-+]?\d+)?")  # the label of a tick
 LETTER = 0.052  # inches, of a letter of a tick
 TEXT_WIDTH = 0.96  # of the picture's width, for lines of the frame: hinting widens letters
 
@@ -87,6 +89,19 @@ def _settle(figure: Figure) -> None:
         figure.set_layout_engine(None)
     for axes in figure.axes:
         axes.set_position(Bbox(axes.get_position().get_points().round(6)))
+        _thin_out(axes)
+
+
+def _thin_out(axes: Axes) -> None:
+    """Leave out the numbers of an x axis that would run into the one at their left."""
+    taken = -math.inf
+    labels = [label for label in axes.get_xticklabels() if _NUMBER.fullmatch(label.get_text())]
+    for label in sorted(labels, key=lambda label: float(label.get_position()[0])):
+        extent = label.get_window_extent()
+        if extent.x0 <= taken:
+            label.set_visible(False)
+        else:
+            taken = extent.x1
 
 
 def _as_drawn(part: Any) -> Any:
