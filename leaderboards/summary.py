@@ -18,9 +18,16 @@ from leaderboards.render import (
     plain,
 )
 from leaderboards.tables.verdicts import DECIDED
-from leaderboards.views.abilities.questions import AbilityQuestion, ModelAnswer, answers, questions
+from leaderboards.views.abilities.questions import (
+    AbilityQuestion,
+    ModelAnswer,
+    answers,
+    best_of,
+    questions,
+)
 from leaderboards.views.figures import counted_claims, figures_of, most_demanding
 
+COLUMNS = "docs/read_a_verdict.md#readme"  # what the columns of README's table mean
 NAMED = 5  # models in one cell; the picture has the others
 
 
@@ -41,16 +48,17 @@ def _table(board: Board) -> list[str]:
     if not lines:
         return []
     head = row_of("question, at one budget", "best", "also works", "not shown to work")
-    marks = "*Italics*: not ranked, since it still improved, or its best rate lay on an edge."
+    marks = (
+        "*Italics*: not ranked: still improving, or best rate on an edge. "
+        f"[The columns]({COLUMNS})."
+    )
     return [*head, "|---" * 4 + "|", *lines, "", marks, ""]
 
 
 def _cells(question: AbilityQuestion, placed: Sequence[ModelAnswer]) -> list[str]:
     """The question with its page and steps, and the models by what they have shown."""
     works = [answer for answer in placed if answer.works]
-    best = [answer for answer in works if answer.row.rank_best == 1]
-    if not best and placed[0].works:
-        best = [placed[0]]
+    best = best_of(placed)
     also = [answer for answer in works if answer not in best]
     others = [answer for answer in placed if not answer.works]
     page = f"[{question.question}](docs/results/{question.task}.md) {question.steps:,} steps"

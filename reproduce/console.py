@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from reproduce.drawing.frame import View
     from reproduce.experiment import Experiment
 
+# What stands before the ends of an interval, by `in_words` of reproduce/claims/verdicts.py.
+COVERAGE = re.compile(r"(?<=\()[\d.]+% interval(?: (?:over|of) [^()]*?)? (?=-?\d[\d.]* to -?\d)")
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", UNDECIDED: "yellow"}
 
 
@@ -109,7 +112,7 @@ def _print_verdict(
     screen.print(finding.verdict, style=COLOURS[finding.verdict], end="  ")
     screen.print(result.claim.sentence, style="bold")
     # Evidence stands by itself in a file of verdicts; here the note is above it.
-    screen.print(f"    {finding.evidence.removeprefix(f'{note}: ')}")
+    screen.print(f"    {said_once(finding.evidence.removeprefix(f'{note}: '))}")
     if rule not in rules:
         rules.add(rule)
         screen.print(f"    counts as reproduced: {rule}", style="dim")
@@ -121,6 +124,18 @@ def _print_verdict(
             f"{POWER:.0%}, if spread and effect are as they seem: python -m reproduce {words}, "
             "with the words about data, if you gave any"
         )
+
+
+def said_once(evidence: str) -> str:
+    """Evidence in which what an interval covers stands at the first of intervals that cover the
+    same, and not at those that follow it."""
+    parts, last = [], ""
+    start = 0
+    for match in COVERAGE.finditer(evidence):
+        parts.append(evidence[start : match.start()])
+        parts.append("" if match[0] == last else match[0])
+        start, last = match.end(), match[0]
+    return "".join([*parts, evidence[start:]])
 
 
 def not_asked_lines(experiment: Experiment, results: Iterable[ClaimResult]) -> list[str]:

@@ -63,3 +63,4 @@ def test_the_task_with_everything_has_its_metrics_and_predictors(elsewhere: Path
     assert made["GLA"].config["models"]["width"] == 16  # of the preset in the class
     assert made["counter"].headline.name == "at_end"
     assert made["counter"].headline.value == 1
+    assert made["counter"].metrics["test"]["loss"] < 1e-6  # its answers are logits

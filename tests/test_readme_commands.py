@@ -145,7 +145,7 @@ def test_a_command_of_the_readme_runs(
         execute(words, monkeypatch)
 
 
-def test_the_model_of_the_readme_has_twelve_lines() -> None:
+def test_the_model_of_the_readme_is_short() -> None:
     ((_, source),) = MODEL.findall(README)
     lines = ["# net.py", *filter(str.strip, source.splitlines())]
     assert len(lines) <= 12

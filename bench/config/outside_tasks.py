@@ -58,6 +58,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "training": {"steps": 50000, "batch_size": 64, "lr": 1.0e-3},
     },
 }
+GENERATED = "tasks.generated"  # the module of the base class that draws data and has a loss
 SWEEP: dict[str, Any] = {
     "models": ["memory_mosaic", "gpt2", "lstm"],
     "search_space": {"training.lr": [1.0e-3, 3.0e-3]},
@@ -103,13 +104,28 @@ def use_task_from_outside(place: str) -> str:
     content = {
         **described,
         "_target_": target,
-        "card": {**usual, **_mapping(described, "card", files)},
+        "card": _with_range_of_loss({**usual, **_mapping(described, "card", files)}, loaded),
         "presets": presets,
         "sweep": {**SWEEP, **_mapping(described, "sweep", files)},
         **settings,
     }
     add_task_from_outside(name, content, files)
     return name
+
+
+def _with_range_of_loss(content: dict[str, Any], loaded: type) -> dict[str, Any]:
+    """The card of a class, which says of `loss` that it is none below 0 where the class has that of
+    ``tasks.generated``, a cross-entropy or a mean square, and its own card says nothing of it."""
+    definer = next((part for part in loaded.__mro__ if "loss" in vars(part)), None)
+    numbers = content.get("numbers", {})
+    if definer is None or definer.__module__ != GENERATED or not isinstance(numbers, dict):
+        return content
+    lists = [patterns for patterns in numbers.values() if isinstance(patterns, list)]
+    if len(lists) < len(numbers) or any("loss" in patterns for patterns in lists):
+        return content
+    # First, since the first pattern that matches decides, and "*" is one.
+    losses = ["loss", *numbers.get("loss", [])]
+    return {**content, "numbers": {"loss": losses} | numbers | {"loss": losses}}
 
 
 def _check_name(name: str, place: str) -> None:

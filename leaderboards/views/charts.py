@@ -9,6 +9,7 @@ from typing import Any
 from bench.records.numbers import kind_of
 from leaderboards.contents import ModelCurve
 from leaderboards.render import plain
+from leaderboards.tables.curves import LOSS_CURVES
 from reproduce.plotting import models
 from reproduce.plotting.style import DASHES as LINES
 from reproduce.plotting.style import PALETTE
@@ -187,10 +188,15 @@ def _points(
     name: str, line: ModelCurve, series: str, counts: Sequence[int]
 ) -> list[dict[str, Any]]:
     kind = kind_of(line.task, line.metric)
+    lowest = kind.low
+    # No card states the range of a loss by step. Where all means are positive, it is one that
+    # cannot be negative, and Student's interval of few seeds reaches below 0.
+    if line.metric in LOSS_CURVES and min(line.y, default=-1.0) >= 0:
+        lowest = max(lowest, 0.0)
 
     def clipped(value: float | None) -> float | None:
         # The reading error of a published share may reach beyond the range of shares.
-        return None if value is None else min(max(value, kind.low), kind.high)
+        return None if value is None else min(max(value, lowest), kind.high)
 
     shared = {
         "model": name,

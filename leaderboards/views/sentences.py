@@ -6,9 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from bench.config.groups import choices, model_groups
 from leaderboards.contents import Row, leading_rows, measured_rows
 from leaderboards.render import PRESETS, covered, listed, name, noted, number
+from leaderboards.tables.summaries import YOURS
 from leaderboards.views.tables import Brief, RankedTable
+from reproduce.claims.fairness import UNTUNED
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -70,9 +73,27 @@ def standing(rows: Sequence[Row]) -> str:
         )
         share = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
         sentences.append(f"No ranking: {share} tuned and converged, and {reason}.")
+        sentences += _how_to_tune(unfair)
     if sent and any(row.verified for row in measured):
         sentences.append(f"Submitted, not run again and so not ranked: {_listed(sent, 'and')}.")
     return " ".join([*sentences, *_trials([row for row in ranked if row.mark])])
+
+
+def _how_to_tune(rows: Sequence[Row]) -> list[str]:
+    """The command that tunes the rows of the reader's own that are untuned; none where none is."""
+    untuned = [row for row in rows if row.origin == YOURS and row.mark == UNTUNED]
+    if not untuned:
+        return []
+    # A class of a file has a place on its owner's machine, which no record holds.
+    first, known = untuned[0], {model for group in model_groups() for model in choices(group)}
+    task = first.task if first.task in choices("tasks") else f"FILE.py:{first.task}"
+    models = []
+    for row in untuned:
+        models.append(row.model if row.model in known else f"FILE.py:{row.model}")
+    models = list(dict.fromkeys(models))
+    word = f"models={models[0]}" if len(models) == 1 else f'"models=[{",".join(models)}]"'
+    command = f"python -m bench.sweep tasks={task} preset={first.preset} {word}"
+    return [f"To tune: {command}, with the settings that your runs had."]
 
 
 def _trials(rows: Sequence[Row]) -> list[str]:

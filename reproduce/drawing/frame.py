@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten
 
+from bench.config.groups import PRESETS
 from bench.records.schema import RunRecord
 from reproduce.claims.observations import how_it_ended
 from reproduce.plotting.panels import Picture
@@ -54,6 +55,8 @@ def subtitle(records: Sequence[RunRecord], view: View) -> str:
     trials = sorted({record.cost.tuning_trials for record in records} - {0, 1})
     spent = "–".join(str(number) for number in dict.fromkeys([*trials[:1], *trials[-1:]]))
     tuned = f" (each model tuned with {spent} trials on validation)" if trials else ""
+    if trials and view.preset == PRESETS[0]:  # the words of the claims that it judges
+        tuned = f" (each model at the best of {spent} trials; smoke tunes nothing)"
     scale = "" if view.preset == "paper" else " — not the paper's scale"
     preset = shorten(view.name, 60, placeholder=" …")  # the folder and the verdicts have it whole
     return f"{seed_names(seeds)}{restarts}{tuned} · measured here at preset {preset}{scale}"

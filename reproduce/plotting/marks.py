@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^", "cross
 BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
 ORDER = ("emphasis", "measured", "faint", "published", "theory", "reference")  # in a legend
 MARKERS_ON_A_LINE = 8
+END_LETTERS = 20  # of a line of the words at the end of a curve
 MIXED = "grey"  # of an entry of the legend that stands for several colours
 
 
@@ -244,14 +246,17 @@ class Canvas:
         to_axes = self.axes.transData + self.axes.transAxes.inverted()
         heights = [float(to_axes.transform(end)[1]) for end in ends]
         inches = self.axes.get_window_extent().height / self.axes.figure.dpi
-        gap = 1.5 * SMALL / 72 / inches
-        right, last = max(x for x, _ in ends), -math.inf
+        line = 1.5 * SMALL / 72 / inches
+        right, top = max(x for x, _ in ends), -math.inf  # of the words so far
         for height, trace in sorted(zip(heights, marked, strict=True), key=lambda pair: pair[0]):
-            last = max(height, last + gap)
+            # Long words would take the room of the axes.
+            words = wrap(trace.end, END_LETTERS)
+            middle = max(height, top + line * len(words) / 2)
+            top = middle + line * len(words) / 2
             look: dict[str, Any] = {"fontsize": SMALL, "color": look_of(trace).colour}
             look |= {"va": "center", "annotation_clip": False, "textcoords": "offset points"}
             place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (5, 0)}
-            self.axes.annotate(trace.end, (right, last), **place, **look)
+            self.axes.annotate("\n".join(words), (right, middle), **place, **look)
 
     def word(
         self, x: float, y: float, text: str, colour: Any, side: str, above: bool = False

@@ -7,6 +7,7 @@ equal bytes.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -16,6 +17,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 from matplotlib.transforms import Bbox
 
 from core.escaping import drawing
@@ -24,7 +26,9 @@ from reproduce.plotting.panels import Panel, PanelRow, Picture, Remark
 from reproduce.plotting.style import LABEL, PALETTE, PANEL, SMALL, TITLE, hexadecimal
 
 LINE = 0.17  # inches, of a line of text in the frame
+_NUMBER = re.compile(r"[-−]?[\d,.]+(?:e[-+]?\d+)?")  # the label of a tick
 LETTER = 0.052  # inches, of a letter of a tick
+TEXT_WIDTH = 0.96  # of the picture's width, for lines of the frame: hinting widens letters
 
 
 def images(picture: Picture, salt: str) -> dict[str, bytes]:
@@ -57,8 +61,8 @@ def render(picture: Picture) -> Figure:
     """The picture drawn, without global state; its texts are drawn as they are."""
     picture = _as_drawn(picture)
 
-    head = 0.38 + LINE * (bool(picture.subtitle) + bool(picture.note))
-    foot = LINE * len(picture.foot) + 0.05 * bool(picture.foot)
+    head = 0.38 + LINE * len(_lines_of_head(picture))
+    foot = LINE * len(_lines_of_foot(picture)) + 0.05 * bool(picture.foot)
     handles = _shared_entries(picture)
     below = foot + LINE * -(-len(handles) // picture.columns) + 0.1 * bool(handles)
     height = head + below + sum(row.height for row in picture.rows)
@@ -85,6 +89,19 @@ def _settle(figure: Figure) -> None:
         figure.set_layout_engine(None)
     for axes in figure.axes:
         axes.set_position(Bbox(axes.get_position().get_points().round(6)))
+        _thin_out(axes)
+
+
+def _thin_out(axes: Axes) -> None:
+    """Leave out the numbers of an x axis that would run into the one at their left."""
+    taken = -math.inf
+    labels = [label for label in axes.get_xticklabels() if _NUMBER.fullmatch(label.get_text())]
+    for label in sorted(labels, key=lambda label: float(label.get_position()[0])):
+        extent = label.get_window_extent()
+        if extent.x0 <= taken:
+            label.set_visible(False)
+        else:
+            taken = extent.x1
 
 
 def _as_drawn(part: Any) -> Any:
@@ -113,13 +130,41 @@ def _frame(figure: Figure, picture: Picture, foot: float) -> None:
     height = figure.get_figheight()
     left: dict[str, Any] = {"x": 0.01, "ha": "left", "va": "top"}
     figure.text(y=1 - 0.1 / height, s=picture.title, fontsize=TITLE, weight="bold", **left)
-    for number, text in enumerate(filter(None, (picture.subtitle, picture.note))):
+    for number, text in enumerate(_lines_of_head(picture)):
         y = 1 - (0.33 + LINE * number) / height
         figure.text(y=y, s=text, fontsize=LABEL, color=PALETTE["grey"], **left)
-    for number, clause in enumerate(picture.foot):
+    for number, text in enumerate(_lines_of_foot(picture)):
         y = (foot - LINE * number) / height
         look: dict[str, Any] = {"fontsize": SMALL, "color": PALETTE["vermillion"]}
-        figure.text(y=y, s=f"✗ {clause}", **look, **left)
+        figure.text(y=y, s=text, **look, **left)
+
+
+def _lines_of_head(picture: Picture) -> list[str]:
+    """The lines below the title, none wider than the picture."""
+    lines: list[str] = []
+    for text in filter(None, (picture.subtitle, picture.note)):
+        lines += _wrapped(text, LABEL, picture.width * TEXT_WIDTH)
+    return lines
+
+
+def _lines_of_foot(picture: Picture) -> list[str]:
+    """The lines at the foot, likewise."""
+    lines: list[str] = []
+    for clause in picture.foot:
+        lines += _wrapped(f"✗ {clause}", SMALL, picture.width * TEXT_WIDTH)
+    return lines
+
+
+def _wrapped(text: str, size: float, width: float) -> list[str]:
+    """The lines that words of a size, in points, make in a width, in inches."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and TextPath((0, 0), longer, size=size).get_extents().width / 72 <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def _rows(figure: Figure, picture: Picture) -> None:

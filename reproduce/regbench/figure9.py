@@ -25,7 +25,7 @@ from reproduce.drawing.plots import RowOf
 from reproduce.drawing.tables import cell, markdown
 from reproduce.drawing.traces import over_seeds, published
 from reproduce.experiment import Experiment, Sweep
-from reproduce.plotting.panels import Axis, Panel, Place, Remark, Trace
+from reproduce.plotting.panels import Axis, Panel, Remark, Trace
 from reproduce.published.numbers import published_numbers
 from reproduce.regbench import regbench
 from reproduce.regbench.regbench import METRICS, MOSAIC
@@ -40,6 +40,9 @@ SIZES = {
     "gpu": (100, 500, 1000, 2500),
     "paper": (100, 500, 1000, 2500, 40_000),
 }
+LINES = (
+    "Solid: measured here, mean, 95 % interval and seeds. Dashed: published, read from the image."
+)
 AUTOMATA = "N, training automata (one sequence each)"
 NGRAM_TOLERANCE = 0.02
 NGRAMS = {"1-gram": 0.73, "2-gram": 0.64, "3-gram": 0.82}  # and how far right the name stands
@@ -61,7 +64,6 @@ def _panel(metric: str) -> Callable[[Records], Panel]:
     better, limits = ("higher", (0.3, 1.0)) if of_accuracy else ("lower", (0, 0.9))
     title = f"{METRICS[metric]} ({better} is better)"
     x = Axis(AUTOMATA, "log", limits=(80, 50_000), ticks=SIZES["paper"])
-    legend: Place = "lower right" if of_accuracy else ""
 
     def panel(records: Records) -> Panel:
         traces = []
@@ -69,7 +71,7 @@ def _panel(metric: str) -> Callable[[Records], Panel]:
             traces += _published(metric, model)
             traces.append(_measured(records, metric, model, place))
         remarks = _ngrams(records, metric)
-        return Panel(title, x, Axis(limits=limits), traces, remarks, legend=legend)
+        return Panel(title, x, Axis(limits=limits), traces, remarks)
 
     return panel
 
@@ -80,8 +82,7 @@ def _published(metric: str, model: str) -> list[Trace]:
     numbers = published_numbers(PUBLISHED, metric).get(name)
     if numbers is None:
         return []
-    legend = "published, read from the image"
-    return [published(f"{name}, published", numbers.items(), colour=model, end=name, legend=legend)]
+    return [published(f"{name}, published", numbers.items(), colour=model, end=name, legend="")]
 
 
 def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
@@ -93,8 +94,6 @@ def _measured(records: Records, metric: str, model: str, place: int) -> Trace:
         colour=model,
         role="emphasis" if model == MOSAIC else "measured",
         aside=place - count // 2,
-        end="" if _published(metric, model) else name,  # a published curve has its name
-        legend="measured here: mean, 95 % interval, seeds",
     )
 
 
@@ -183,7 +182,7 @@ EXPERIMENT = Experiment(
     sweeps=sweeps,
     records=lambda records: regbench.select(records, ["held_out"]),
     panels=[RowOf([_panel(metric) for metric in METRICS], height=4.4)],
-    layout={"width": 9.4},
+    layout={"width": 9.4, "legend": "below", "note": LINES},
     variant=regbench.variant,
     varied=regbench.VARIED,
     table=table,

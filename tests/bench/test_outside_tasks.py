@@ -16,6 +16,7 @@ from bench import evaluate, sweep, train
 from bench.config import groups, source_files
 from bench.config.config import compose
 from bench.config.source_files import forget_edited, use_named
+from bench.records import numbers
 from bench.records.code import code_hash, forget_code
 from bench.records.command import words_of
 from bench.records.equivalence import form
@@ -273,6 +274,35 @@ def test_a_file_beside_the_class_wins_over_its_attributes(folder: Path) -> None:
     (folder / "task.yaml").write_text("loudnes: 3.0\n")
     with pytest.raises(UserError, match=r"has the key 'loudnes'.*did you mean 'loudness'"):
         compose([word, "models=lstm", "preset=smoke"])
+
+
+OTHER_LOSS = """
+    def loss(self, outputs, batch):
+        return -super().loss(outputs, batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("card", "more", "kind"),
+    [
+        ("", "", "loss"),
+        ("card = {'numbers': {'share': ['accuracy']}}", "", "loss"),
+        ("card = {'numbers': {'real': ['*'], 'loss': ['at_end']}}", "", "loss"),
+        ("card = {'numbers': {'share': ['accuracy'], 'real': ['loss']}}", "", "real"),
+        ("", OTHER_LOSS, "real"),  # nobody knows its range
+    ],
+)
+def test_the_usual_loss_is_none_below_0_where_its_class_says_nothing_else(
+    folder: Path, card: str, more: str, kind: str
+) -> None:
+    text = TASK.replace('card = {"label": "The loudest of three"}', card)
+    (folder / "task.py").write_text(text + more)
+    compose([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"])
+    numbers.kind_of.cache_clear()
+    numbers._stated.cache_clear()
+    assert numbers.kind_of("LoudestChannel", "loss").name == kind
+    numbers.kind_of.cache_clear()
+    numbers._stated.cache_clear()
 
 
 @pytest.mark.parametrize(

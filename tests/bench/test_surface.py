@@ -81,6 +81,13 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len([line for line in plain.splitlines() if line]) <= 13  # with imports and a print
     assert names["own"].set_index("label").loc["LSTM", "seeds"] == 2
     assert names["finding"].verdict == "reproduced"  # as the committed verdicts have it
+    assert names["table"]["variant"].nunique() == names["table"]["group"].nunique() == 1
+    # Its stored outputs are of these cells, and say nothing of a machine.
+    shown = json.dumps([cell["outputs"] for cell in cells if cell["cell_type"] == "code"])
+    assert json.dumps(names["finding"].evidence)[1:-1] in shown
+    assert json.dumps(names["variant"])[1:-1] in shown
+    assert all(cell["outputs"] for cell in cells[2:] if cell["cell_type"] == "code")
+    assert not re.search(r"stderr|site-packages|/home/|/tmp/|/work|/root|python3\.", shown)
 
 
 def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
@@ -145,6 +152,33 @@ class Peeks(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         return nn.functional.one_hot(inputs.roll(-1, 1), 20).float()
+
+
+PEEK = """
+from torch import nn, ones
+
+class Peek(nn.Module):
+    def __init__(self, specification):
+        super().__init__()
+        self.gain = nn.Parameter(ones(1))
+
+    def forward(self, inputs):
+        return self.gain * nn.functional.one_hot(inputs.roll(-1, 1), 20).float()
+"""
+
+
+def test_a_model_is_built_unseen_and_examined_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page says of both names."""
+    assert "It builds the model and never calls it" in PAGE
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "peek_net.py").write_text(PEEK)
+    task = bench.load_task("regbench")
+    model = bench.load_model(f"{tmp_path}/peek_net.py:Peek", task)
+    with pytest.raises(bench.UnfitModel):
+        bench.examine_model(model, task)
+    sys.modules.pop("peek_net", None)
 
 
 def test_mistakes_are_sentences() -> None:

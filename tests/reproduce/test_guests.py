@@ -81,8 +81,9 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
         picture = Picture.read(folder / "curves.json")
         drawn = [t for t in picture.panels[0].traces if "MyModel (not committed)" in t.name]
         assert sum(len(t.x) for t in drawn if t.seeds) == count
-        named = [*picture.panels[0].x.categories, *(trace.end for trace in drawn)]
-        assert "MyModel (not committed)" in named  # in words, beside its points
+        legend = [trace.entry for trace in drawn] if picture.legend == "below" else []
+        named = [*picture.panels[0].x.categories, *legend]
+        assert "MyModel (not committed)" in named  # in words
         assert (folder / "figure.png").stat().st_size > 10_000
         names = (folder / "records.txt").read_text().split()
         judged = json.loads((folder / "verdicts.json").read_text())["records"]

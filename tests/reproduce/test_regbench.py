@@ -13,6 +13,7 @@ from bench.config.settings import Configuration
 from bench.records.schema import Cost, RunRecord
 from core.errors import OK
 from reproduce.__main__ import reproductions
+from reproduce.claims.claims import RANKED
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.command import main
 from reproduce.drawing.frame import View, subtitle
@@ -127,16 +128,19 @@ def test_the_subtitle_leaves_out_what_a_picture_has_no_room_for() -> None:
 
 
 def test_the_subtitle_gives_the_range_of_trials() -> None:
-    def trials(*numbers: int) -> str:
+    def trials(*numbers: int, preset: str = "paper") -> str:
         runs = [
             regbench("gpt2", seed, 100, 0.5, 0.5, cost=Cost(tuning_trials=number))
             for seed, number in enumerate(numbers)
         ]
-        return subtitle(runs, View("paper"))
+        return subtitle(runs, View(preset))
 
     assert "(each model tuned with 18–54 trials on validation)" in trials(54, 18, 36)
     assert "(each model tuned with 18 trials on validation)" in trials(18, 18)
     assert "trials" not in trials(0, 0)
+    # As the tolerances of ranking claims say it.
+    assert "(each model at the best of 2 trials; smoke tunes nothing)" in trials(2, preset="smoke")
+    assert RANKED.endswith("at smoke, which tunes nothing")
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,18 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from leaderboards.contents import Board
-from leaderboards.views.abilities.questions import PRESET, ModelAnswer, answers, families, questions
+from leaderboards.views.abilities.questions import (
+    PRESET,
+    AbilityQuestion,
+    ModelAnswer,
+    answers,
+    families,
+    questions,
+)
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 
-IMPROVING, ON_EDGE = "↑", "e"
+IMPROVING, ON_EDGE, NO_ORACLE = "↑", "e", "†"
 CONTENT = "content"  # the PNG's text that holds the hash of what it shows
 DARK = 0.55  # of the way along the map of colours; below it a number is white
 ROW_HEIGHT = 0.2  # inches
@@ -49,7 +56,7 @@ def picture(board: Board) -> Picture:
         mark="heat",
     )
     panel = Panel(
-        x=Axis(categories=[question.heading for question in questions()]),
+        x=Axis(categories=[heading_of(question) for question in questions()]),
         y=Axis(categories=[name for name, _ in lines], inverted=True),
         z=Axis("from guessing (0) to the best possible (1)", limits=(0.0, 1.0)),
         traces=[cells],
@@ -64,8 +71,14 @@ def picture(board: Board) -> Picture:
         "↓ less is better.",
         note=f"{IMPROVING} still improved when training ended: it may stand on a plateau. "
         f"{ON_EDGE} best learning rate on the edge of those tried. "
-        "* longer training is known to change this column.",
+        "* longer training is known to change this column. "
+        f"{NO_ORACLE} no oracle is known: the best row is 1.",
     )
+
+
+def heading_of(question: AbilityQuestion) -> str:
+    """What stands above its column, marked where its scale ends at the best row."""
+    return question.heading if question.oracle else f"{question.heading} {NO_ORACLE}"
 
 
 def png(heat_map: Picture) -> bytes:

@@ -62,16 +62,22 @@ class ModelAnswer:
     Attributes:
         place: of the mean, 0 at the floor and 1 at the oracle.
         surely: of the worse end of its interval, likewise.
+        at_most: of the better end.
     """
 
     row: Row
     place: float
     surely: float
+    at_most: float
 
     @property
     def works(self) -> bool:
         """Whether its whole interval is at least half of the way from floor to oracle."""
         return self.surely >= HALF
+
+    def is_wholly_better_than(self, other: ModelAnswer) -> bool:
+        """Whether its interval lies beyond the other's, on the side of the oracle."""
+        return self.surely > other.at_most
 
     @property
     def improving(self) -> bool:
@@ -135,8 +141,29 @@ def answers(board: Board, question: AbilityQuestion) -> list[ModelAnswer]:
     for row in measured:
         place = scale.place(row.mean or 0.0)
         ends = [scale.place(end) for end in (row.low, row.high) if end is not None]
-        placed.append(ModelAnswer(row, place, surely=min(ends, default=place)))
+        surely, at_most = min(ends, default=place), max(ends, default=place)
+        placed.append(ModelAnswer(row, place, surely, at_most))
     return sorted(placed, key=lambda answer: (-answer.place, answer.row.label))
+
+
+def best_of(placed: Sequence[ModelAnswer]) -> list[ModelAnswer]:
+    """Of the answers of a question, best first, those that README calls the best.
+
+    These are the working models that share the first rank. A model without a rank stands beside
+    them where its interval is wholly better than that of one of them: what keeps it from a rank,
+    too few steps or rates, held it back if anything. Where none of them is ranked, it is the first.
+    """
+    working = [answer for answer in placed if answer.works]
+    first = [answer for answer in working if answer.row.rank_best == 1]
+    if not first:
+        return list(placed[:1]) if placed and placed[0].works else []
+    best = []
+    for answer in working:
+        unranked = answer.row.rank_best is None
+        ahead = unranked and any(answer.is_wholly_better_than(other) for other in first)
+        if answer in first or ahead:
+            best.append(answer)
+    return best
 
 
 def _scale_of(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.records.schema import Curve
 from leaderboards.build import FOLDER
 from leaderboards.render import rank
 from leaderboards.tables.builder import build_board
+from leaderboards.tables.summaries import YOURS
 from leaderboards.views.charts import chart, series_name
 from leaderboards.views.sentences import summary
+from reproduce.claims.fairness import IMPROVING, UNTUNED
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
 
@@ -63,6 +67,26 @@ def test_a_better_predictor_without_training_is_in_the_headline(
     assert ("Without training the 4 gram reaches 0.9500." in said) == named
 
 
+@pytest.mark.parametrize(
+    ("models", "word"),
+    [
+        (("gpt2",), "models=gpt2,"),
+        (("gpt2", "GRU"), '"models=[FILE.py:GRU,gpt2]",'),
+    ],
+)
+def test_untuned_rows_of_ones_own_are_told_the_command_that_tunes_them(make_record, models, word):
+    records = [make_record(name, name, seed, 0.5 + seed / 10) for name in models for seed in (0, 1)]
+    rows = [row for row in build_board(records).rows if row.headline]
+    mine = [replace(row, origin=YOURS, mark=UNTUNED, rank_best=None) for row in rows]
+    told = summary(mine)
+    assert f"To tune: python -m bench.sweep tasks=regbench preset=smoke {word} with the" in told
+    theirs = [replace(row, mark=UNTUNED, rank_best=None) for row in rows]
+    assert "bench.sweep" not in summary(theirs)
+    improving = [replace(row, mark=IMPROVING) for row in mine]
+    assert "No ranking" in summary(improving)
+    assert "bench.sweep" not in summary(improving)
+
+
 def drawn_of(names, lines):
     return [(name, line, (1,) * len(line.x)) for name, line in zip(names, lines, strict=True)]
 
@@ -99,6 +123,19 @@ def test_bands_of_shares_stay_between_0_and_1_and_references_are_grey_and_dashed
     greys = [styles[name] for name in ("1 gram", "2 gram")]
     assert len(set(greys)) == len(greys)
     assert all(len({c[1:3], c[3:5], c[5:7]}) == 1 and dash != (1, 0) for c, dash in greys)
+
+
+@pytest.mark.parametrize(("first", "reaches"), [(0.1, False), (-0.5, True)])
+def test_the_band_of_a_loss_is_not_below_0_where_no_loss_is(make_record, first, reaches):
+    records = []
+    for seed in range(2):
+        losses = Curve(x=[1.0, 2.0], y=[2.0 + seed, first + 0.3 * seed])
+        records.append(make_record(seed=seed, curves={"training_loss": losses}))
+    (line,) = [line for line in build_board(records).lines if line.metric == "training_loss"]
+    assert min(line.y_low) < 0  # Student's, of two seeds
+    name = series_name(line)
+    values = chart(drawn_of([name], [line]), {name: line.model}, "")["data"]["values"]
+    assert (min(point["low"] for point in values) < 0) == reaches
 
 
 @pytest.mark.parametrize("sizes", [(100,), (100, 1000)])

@@ -80,6 +80,40 @@ def test_every_kind_is_drawn_and_comes_back_from_its_dump() -> None:
     assert render(Picture("nothing", rows=[]))
 
 
+def test_no_line_of_the_frame_is_wider_than_its_picture() -> None:
+    words = " ".join(["words of an explanation that goes on"] * 12)
+    panel = Panel(traces=[Trace("a", [1, 2], [1, 2])])
+    texts: dict[str, Any] = {"subtitle": words, "note": f"{words} $", "foot": [words, "short"]}
+    figure = render(Picture("a title", [PanelRow([panel])], width=6, **texts))
+    figure.draw_without_rendering()
+    lines = [text for text in figure.texts if text.get_text()]
+    assert " ".join(text.get_text() for text in lines).count("words of an") == 36
+    for line in lines:
+        extent = line.get_window_extent()
+        assert 0 <= extent.x0 < extent.x1 <= figure.bbox.width, line.get_text()
+    tops = sorted((line.get_window_extent() for line in lines), key=lambda box: -box.y1)
+    assert all(above.y0 > below.y0 for above, below in pairwise(tops))
+    assert tops[0].y1 <= figure.bbox.height
+    assert tops[-1].y0 >= 0
+
+
+def test_words_at_ends_and_numbers_of_ticks_do_not_run_into_each_other() -> None:
+    ends = ("a model of somebody's (not committed)", "b", "another of these long names of models")
+    curves = [Trace(end, [1, 2], [0.5, 0.5 + n / 100], end=end) for n, end in enumerate(ends)]
+    x = Axis(scale="log", limits=(80, 50_000), ticks=(100, 500, 600, 700, 40_000))
+    figure = render(Picture("narrow", [PanelRow([Panel(x=x, traces=curves)])], width=4))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    words = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
+    assert all(low.y1 <= high.y0 for low, high in pairwise(words))
+    assert axes.get_position().width > 0.5  # the words have not taken its room
+    shown = [label for label in axes.get_xticklabels() if label.get_visible()]
+    assert [label.get_text() for label in shown][:2] == ["100", "500"]
+    places = [label.get_window_extent() for label in shown]
+    assert all(left.x1 < right.x0 for left, right in pairwise(places))
+    assert len(shown) < len(x.ticks)
+
+
 def test_what_does_not_fit_together_is_refused() -> None:
     with pytest.raises(ValidationError, match="2 x and 1 of y"):
         Trace("a", [1, 2], [1])
