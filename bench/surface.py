@@ -241,7 +241,8 @@ def run_sweep(
         task, settings: as for :func:`load_preset`; ``settings`` also takes those of sweeps, such
             as ``{"workers": 2, "sweep.search_space": {"training.lr": [1e-3, 3e-3]}}``.
         models: names, or one name; None is those that contend in the task.
-        n_trials: settings tried for each model; None is what the task's preset says.
+        n_trials: settings tried for each model; None is what the task's preset says, or all of a
+            grid in ``settings``.
         seeds: final runs for each model; None is what the task's preset says.
         quiet: show no progress.
 
