@@ -19,9 +19,9 @@ from torch import nn
 from bench.config.groups import choices
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
-from bench.config.source_files import class_name, forget_edited, trusted_names
+from bench.config.source_files import forget_edited, trusted_names
 from bench.examination.examination import examine
-from bench.records.code import forget_code
+from bench.records.code import forget_code, named_class
 from bench.records.schema import RunRecord
 from bench.records.schema import read_records as records_below
 from bench.records.store import COMMITTED, Store
@@ -311,7 +311,7 @@ def read_records(
     Args:
         store: None is the project's own, committed records (thousands: name a task).
         task, preset: only these; none of a known task that nobody ran here is no mistake. A task of
-            a file may be named by its place, ``./task.py:Task``.
+            a file may be named by its place, ``./task.py:Task``; the name of the class counts.
 
     Raises:
         UserError: there is no such store, task or preset, or a record was damaged or edited.
@@ -323,7 +323,7 @@ def read_records(
     folder = COMMITTED if store is None else Store(as_folder("store", store)).records
     if not folder.is_dir():
         raise UserError(f"there is no store at {store}: give the folder of the runs")
-    task = None if task is None else class_name(as_name("task", task, TASKS))
+    task = None if task is None else named_class(as_name("task", task, TASKS))
     preset = None if preset is None else as_name("preset", preset, PRESETS)
     if store is None and task is not None:
         folder /= task
