@@ -9,8 +9,7 @@ from bench.records.store import Store
 from bench.runs.shelf import Shelf
 from bench.search.estimate import foretell, print_run_count
 from bench.search.plan import plan_sweep
-from bench.search.remaining.left import in_kinds
-from core.places import shown as shown_place
+from bench.search.remaining.left import in_folder, in_kinds
 from reproduce.experiment import Experiment, Plan
 from reproduce.obtaining import committed_folders, single_runs
 from reproduce.planned import PlannedRun, missing, planned, sweep_names
@@ -51,8 +50,7 @@ def _shelf(request: Request, plan: Plan) -> Shelf:
 def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     """How much of a plan has no record yet, as a sentence. A model that was searched already needs
     its final runs alone; one that was not, its trials as well."""
-    place = shown_place(request.store)
-    where = f"of the project or below {place}" if request.committed else "of your own"
+    where = f"of the project or {in_folder(request.store)}" if request.committed else "of your own"
     if not (new := missing(runs)):
         sentence = f"every run that this figure needs has a record {where}: nothing would be run"
         return sentence + (" (committed=false runs it here)" if request.committed else "")

@@ -248,12 +248,15 @@ def test_a_word_that_is_far_from_all_gets_one_short_sentence(tmp_path: Path) -> 
         assert len(str(error.value)) < 90
 
 
-def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys) -> None:
+def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("bench.search.estimate._probe", lambda configuration: (7, 2.0, 0.5))
     words = [f"store={tmp_path / 'store'}", "dry_run=true", "training.steps=30", "seeds=4"]
+    words.append("workers=1")
     assert main(["figure10", *words, "training.restarts=2", "device_like=h100"], FIGURES) == OK
     assert "4 runs of " in (shown := capsys.readouterr().out)
     assert "as if there were no record yet; nothing was written" in shown
     assert "30 steps from each of 2 starts: 240 steps" in shown
+    assert "time: about 2 min of training alone" in shown  # half a second each
     assert "device_like=h100 is for sweeps, and this figure has none" in shown
     assert list(tmp_path.iterdir()) == []
 

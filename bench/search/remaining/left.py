@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
@@ -50,6 +51,11 @@ SETTINGS = ("tasks", "training")  # sections that a sweep's models share
 UNSAID = ("tasks.data_seed", "training.validate_every")  # that make no other table
 READ_FOR_SPEED = 3  # records of each model: their median is near enough for a forecast
 MOST_LISTED = 2  # settings of committed rows in a sentence, the most frequent ones
+
+
+def in_folder(place: Path) -> str:
+    """Where records lie, as part of a sentence: "in runs/"."""
+    return f"in {shown_place(place)}/"
 
 
 def in_kinds(runs: Sequence[PlannedRun]) -> str:
@@ -99,8 +105,8 @@ class Remaining:
     def without(self) -> str:
         """How many runs have no record, as a sentence."""
         every = [run for runs in self.runs.values() for run in runs]
-        place = shown_place(self.first.store)
-        where = f"of the project or below {place}" if self.first.committed else f"below {place}"
+        place = in_folder(self.first.store)
+        where = f"of the project or {place}" if self.first.committed else place
         if not self.missing:
             return f"every run of this sweep has a record {where}: nothing would be trained"
         have = "has" if len(self.missing) == 1 else "have"
@@ -224,6 +230,14 @@ def beginning_of_runs(
     return f"{tasks}, preset {first.preset}: {count} to make ({in_kinds(left)}), {_about(seconds)}"
 
 
+def seconds_on_record(configurations: Sequence[Configuration]) -> float | None:
+    """How long all of some single runs take at the speed of those on record, if there are any."""
+    store = Store(configurations[0].store)
+    shelf = Shelf(configurations[0].preset, store, ())
+    runs = [single_run(configuration, shelf) for configuration in configurations]
+    return _seconds_of(runs, configurations)
+
+
 def _seconds_of(runs: Sequence[PlannedRun], models: Sequence[Configuration]) -> float | None:
     """How long runs take at the speed of those on record, with as many workers as they ask for;
     None where no record tells of any model. Controls are not trained, and cost a moment.
@@ -248,8 +262,12 @@ def _seconds_of(runs: Sequence[PlannedRun], models: Sequence[Configuration]) -> 
 
 
 def _steps_of(configuration: Configuration) -> int:
-    """Of a training whose steps are known; 1 where a run is counted as one, as a measurement is."""
-    return (configuration.training.steps or 1) if configuration.takes is None else 1
+    """Of all starts of a training whose steps are known; 1 where a run is counted as one, as a
+    measurement is."""
+    training = configuration.training
+    if configuration.takes is not None or training.steps is None:
+        return 1
+    return training.steps * training.restarts
 
 
 def _in_words(settings: Mapping[str, Any]) -> str:
@@ -259,6 +277,11 @@ def _in_words(settings: Mapping[str, Any]) -> str:
 def _about(seconds: float | None) -> str:
     if seconds is None:
         return "how long is known after the first of them (dry_run=true estimates it)"
+    return about(seconds)
+
+
+def about(seconds: float) -> str:
+    """Seconds that records tell, in words."""
     return f"about {duration(max(1.0, seconds))} at the speed of the runs on record"
 
 
