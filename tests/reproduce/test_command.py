@@ -369,12 +369,16 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     assert preset.startswith("smoke tasks.contexts_every=30 ")
     assert _left(words, capsys).startswith("every run that this figure needs has a record of the ")
     next(path for path in records if path.name.endswith("-s1.json")).unlink()
-    assert _left(words, capsys).startswith("1 of the 5 runs that are needed has no record of the ")
-    how = "training. What these alone take: python -m reproduce evidence preset=smoke dry_run=true"
-    assert _left([*words, "seeds=3"], capsys).endswith(f": 2 × run, 1 × control without {how}")
+    assert _left(words, capsys).startswith("1 of the 5 runs of this figure has no record of the ")
+    left = _left([*words, "seeds=3"], capsys)
+    assert ": 2 × run, 1 × control without training; 4 have one: 1 × run, 2 × control" in left
+    assert left.endswith(". What these alone take: " + HOW_LONG)
     nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]  # its defaults neither
-    assert "21 of the 21 runs that are needed have no record of your own" in _left(nobody, capsys)
+    assert "21 of the 21 runs of this figure have no record of your own" in _left(nobody, capsys)
     assert "has a record of the project" in _left(nobody[:2], capsys)
+
+
+HOW_LONG = "python -m reproduce evidence preset=smoke dry_run=true"
 
 
 def _left(words: list[str], capsys) -> str:

@@ -64,6 +64,14 @@ def in_kinds(runs: Sequence[PlannedRun]) -> str:
     return ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
 
 
+def _in_kinds_and_trainings(runs: Sequence[PlannedRun]) -> str:
+    """As :func:`in_kinds`, with how many trainings these take, where a final run has the weights of
+    a trial."""
+    trainings = len({run.training for run in runs if run.role not in ("control", "baseline")})
+    kinds = in_kinds(runs)
+    return kinds if trainings == len(runs) else f"{kinds}; {amount(trainings, 'training')}"
+
+
 @dataclass(frozen=True)
 class Remaining:
     """The runs of a sweep, with the records of those that have one.
@@ -71,11 +79,13 @@ class Remaining:
     Attributes:
         runs: of each entry, by its name.
         predictors: those of the task without training.
+        may_serve_finals: a model whose trials are still to be made has final runs on record.
     """
 
     plan: SweepPlan
     runs: Mapping[str, Sequence[PlannedRun]]
     predictors: PlannedRun
+    may_serve_finals: bool = False
 
     @classmethod
     def of(cls, plan: SweepPlan) -> Remaining:
@@ -85,8 +95,13 @@ class Remaining:
         shelf = Shelf(first.preset, Store(first.store), committed)
         runs = {}
         for entry in plan.entries:
-            runs[entry.name] = list(searched_runs(entry, shelf))
-        return cls(plan, runs, predictors_run(first, shelf))
+            runs[entry.name] = list(searched_runs(entry, shelf, with_trials=True))
+        may_serve_finals = False
+        for entry in plan.entries:
+            is_searched = any(run.role == "trial" for run in missing(runs[entry.name]))
+            if is_searched and any(True for _ in shelf.finals(entry.configuration)):
+                may_serve_finals = True
+        return cls(plan, runs, predictors_run(first, shelf), may_serve_finals)
 
     @property
     def first(self) -> Configuration:
@@ -112,7 +127,7 @@ class Remaining:
         have = "has" if len(self.missing) == 1 else "have"
         return (
             f"{len(self.missing)} of the {len(every)} runs of this sweep {have} no record {where}: "
-            + in_kinds(self.missing)
+            + _in_kinds_and_trainings(self.missing)
         )
 
     def beginning(self, title: str = "", settings_in_words: str = "") -> list[str]:
@@ -130,8 +145,13 @@ class Remaining:
         name = ", ".join(filter(None, [title, words, f"preset {self.first.preset}"]))
         sentences = [
             f"{name}: {count} of {models} to make "
-            f"({in_kinds(self.missing)}), {_about(self._seconds(self.missing))}"
+            f"({_in_kinds_and_trainings(self.missing)}), {_about(self._seconds(self.missing))}"
         ]
+        if self.may_serve_finals:
+            sentences[0] += (
+                "; a final run that has a record, as a setting that was chosen before may have, is "
+                "served and counted no more"
+            )
         # A figure has several sweeps, and settings of its own.
         return sentences if title else [*self.beside_guests(), *sentences]
 

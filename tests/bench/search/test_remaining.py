@@ -87,7 +87,7 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
 
     run_plan(make_plan(words), report, said.append)
     (sentence,) = said
-    assert ": 6 runs of 2 models to make (2 × trial, 4 × final run), " in sentence
+    assert ": 6 runs of 2 models to make (2 × trial, 4 × final run; 4 trainings), " in sentence
     models = [text.split(" seed")[0] for text, *_ in reports if " seed " in text]
     assert list(dict.fromkeys(models)) == ["Gated", "LSTM"]
     counts = [(done, total) for text, done, total in reports if text == "runs of the sweep"]
@@ -99,7 +99,7 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
     assert not said
     assert not [text for text, *_ in reports if text == "runs of the sweep"]
     run_plan(make_plan([*words, "seeds=3"]), report, said.append, "sweep 1 of 2", "tasks.x=1")
-    begun = "sweep 1 of 2, tasks.x=1, preset smoke: 2 of 6 runs of 2 models to make (2 × final run)"
+    begun = "sweep 1 of 2, tasks.x=1, preset smoke: 2 of 8 runs of 2 models to make (2 × final run)"
     assert said[0].startswith(begun)
     assert "about " in said[0]
     assert said[0].endswith("at the speed of the runs on record")
@@ -114,7 +114,7 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
     assert "training time" not in shown
     assert main([*words, "dry_run=true", "seeds=4"]) == OK
     assert (
-        "2 of the 8 runs of this sweep have no record in mine/: 2 × final run"
+        "2 of the 10 runs of this sweep have no record in mine/: 2 × final run"
         in capsys.readouterr().out
     )
 
