@@ -31,7 +31,7 @@ from bench.runs.saved import load_run as load_saved
 from bench.search.driver import records_of
 from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
-from bench.training.numerics import in_eval_mode
+from bench.training.mistakes import check_calls
 from bench.training.unfit import RefusedModel, UnfitModel
 from core.arguments import as_folder, as_name, as_plain, as_settings, described, refuse_unknown
 from core.errors import RUN_FAILED, UserError, describe_os_error, first_line, nearest
@@ -106,8 +106,7 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
     prepare_data(configuration, silent)
     # Equal settings share one object with its data, and presets may differ in the models alone.
     loaded = copy.copy(build_task(configuration))
-    for method in ("evaluate", "validation_loss"):
-        object.__setattr__(loaded, method, in_eval_mode(getattr(loaded, method)))
+    check_calls(loaded)
     _configurations[loaded] = configuration
     return loaded
 
