@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.layers.gradients.norms import rms_norm
 from models.layers.heads import head_width
-from models.layers.linear_recurrence import linear_recurrence
+from models.layers.linear_recurrence import CHUNK, linear_recurrence
 from models.layers.recurrence.mixer import RecurrentMixer, count_more
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
@@ -22,6 +23,7 @@ ROTARY_BASE = 10_000.0
 FASTEST, SLOWEST = 5.0, 12.0  # a head keeps 1 − 2^−this of its memory
 GAIN = 2**-2.5
 NORM_EPSILON = 1e-6
+COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 
 
 class RetentionState(NamedTuple):
@@ -74,38 +76,104 @@ class Retention(RecurrentMixer):
         self, hidden: Tensor, state: RetentionState | None
     ) -> tuple[Tensor, RetentionState]:
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
-        queries, keys, values, gates = self.projection(hidden).split(self.parts, -1)
+        # Part by part: the gradient of one product would be put together from copies.
+        weights = self.projection.weight.split(self.parts)
+        queries, keys, values, gates = (functional.linear(hidden, part) for part in weights)
         start, counter = count_more(state.counter if state else None, hidden)
-        # (batch, time, 2 heads, head width): queries and keys turn by the same angles.
-        turned = self._turn(torch.cat((queries, keys * self.head_width**-0.5), -1), start)
-        queries, keys = turned.chunk(2, -2)
+        queries = self._turn(queries, start)
+        keys = self._turn(keys, start, self.head_width**-0.5)
         values = values.unflatten(-1, (self.heads, -1))
-        writes = Writes(keys, values, self.log_decays(keys))
-        outputs, memory = linear_recurrence(queries, writes, state.memory if state else None)
-        normed = functional.rms_norm(outputs, outputs.shape[-1:], eps=NORM_EPSILON)
-        mixed = normed.flatten(2) * functional.silu(gates)
+        memory = state.memory if state else None
+        # Decays of a derived class may be learned, or change with the position.
+        is_constant = type(self).log_decays is Retention.log_decays
+        if is_constant and hidden.device.type == "cpu" and hidden.shape[1] > 1:
+            outputs, memory = retention(queries, keys, values, self._log_decays(), memory)
+        else:
+            writes = Writes(keys, values, self.log_decays(keys))
+            outputs, memory = linear_recurrence(queries, writes, memory)
+        mixed = rms_norm(outputs, NORM_EPSILON).flatten(2) * functional.silu(gates)
         return self.output_projection(mixed), RetentionState(counter, memory)
 
-    def _turn(self, x: Tensor, start: int) -> Tensor:
-        """(batch, time, channels) -> (batch, time, heads, head width), turned from ``start`` on."""
-        even, odd = x.unflatten(-1, (-1, self.head_width // 2, 2)).unbind(-1)
+    def _turn(self, x: Tensor, start: int, scale: float = 1.0) -> Tensor:
+        """(batch, time, width) -> (batch, time, heads, head width), turned from ``start`` on and
+        scaled."""
         share = torch.linspace(0, 1, self.head_width // 2, device=x.device, dtype=torch.float64)
         # float64: angles grow with the position, and float32 has multiples of 0.008 near 10⁵.
         times = torch.arange(start, start + x.shape[1], device=x.device, dtype=torch.float64)
         angles = times[:, None, None] * ROTARY_BASE**-share
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        pairs = x.unflatten(-1, (self.heads, self.head_width // 2, 2))
+        if x.device.type == "cpu" and x.dtype in COMPLEX:
+            # A pair turns as a complex number, by one product.
+            turns = torch.polar(torch.full_like(angles, scale), angles).to(COMPLEX[x.dtype])
+            return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2)
+        even, odd = pairs.unbind(-1)
+        cos, sin = ((scale * part).to(x.dtype) for part in (angles.cos(), angles.sin()))
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
 
     def log_decays(self, keys: Tensor) -> Tensor:
         """ln γ, (1, time, heads)."""
-        device, wide = keys.device, torch.float64
+        logs = self._log_decays(keys.device).to(torch.promote_types(keys.dtype, torch.float32))
+        return logs.expand(1, keys.shape[1], -1)
+
+    def _log_decays(self, device: torch.device | str = "cpu") -> Tensor:
+        """ln γ, float64 (heads,)."""
+        wide = torch.float64
         if self.decays == "official":
             exponents = FASTEST + torch.arange(self.heads, device=device, dtype=wide)
         else:
             exponents = torch.linspace(FASTEST, SLOWEST, self.heads, device=device, dtype=wide)
         # Rounded once, at the end: of ln(1 − 2⁻¹²) a γ in float32 would leave half the digits.
-        logs = torch.log1p(-(2**-exponents)).to(torch.promote_types(keys.dtype, torch.float32))
-        return logs.expand(1, keys.shape[1], -1)
+        return torch.log1p(-(2**-exponents))
+
+
+def retention(
+    queries: Tensor, keys: Tensor, values: Tensor, log_decays: Tensor, memory: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """``linear_recurrence`` with additive writes, where γ is the same at all positions.
+
+    Args:
+        queries, keys: (batch, time, heads, head width).
+        values: (batch, time, heads, value width).
+        log_decays: ln γ, float64 (heads,).
+        memory: before the first position, (batch, heads, head width, value width); None is empty.
+
+    Returns:
+        What positions read (batch, time, heads, value width) in the type of the values, and the
+        memory in float32 or wider.
+    """
+    length, chunk = queries.shape[1], min(CHUNK, queries.shape[1])
+    wide = torch.promote_types(values.dtype, torch.float32)
+    place = torch.arange(chunk, dtype=torch.float64)
+    # (heads, 1, chunk, 1): to the end of a chunk, from its start, and over all of it.
+    logs = log_decays[:, None, None, None]
+    to_end = (logs * (chunk - 1 - place)[:, None]).exp().to(wide)
+    from_start = (logs * (place + 1)[:, None]).exp().to(wide)
+    whole = (logs[:, 0] * chunk).exp().to(wide)
+    between = (logs * (place[:, None] - place)).exp().tril().to(wide)
+    with torch.autocast(queries.device.type, enabled=False):
+        # (batch, heads, chunks, chunk, width), with zeros after the end: they write nothing.
+        q, k, v = (_cut(x.to(wide), chunk) for x in (queries, keys, values))
+        written = (k * to_end).mT @ v
+        if memory is None:
+            memory = torch.zeros_like(written[:, :, 0])
+        entering = []
+        for addition in written.unbind(2):
+            entering.append(memory)
+            memory = torch.addcmul(addition, memory.to(wide), whole)
+        outputs = (q @ k.mT * between) @ v + (q * from_start) @ torch.stack(entering, 2)
+        # The zeros after the end wrote nothing, but in their time the memory has decayed.
+        missing = -length % chunk
+        memory = memory * (logs[:, 0] * -missing).exp().to(wide)
+    outputs = outputs.flatten(2, 3)[:, :, :length].transpose(1, 2)
+    return outputs.to(values.dtype), memory
+
+
+def _cut(x: Tensor, chunk: int) -> Tensor:
+    """(batch, time, heads, width) -> (batch, heads, chunks, chunk, width)."""
+    by_heads = x.transpose(1, 2)
+    missing = -x.shape[1] % chunk
+    filled = functional.pad(by_heads, (0, 0, 0, missing)) if missing else by_heads.contiguous()
+    return filled.unflatten(2, (-1, chunk))
 
 
 class RetNet(ResidualModel):

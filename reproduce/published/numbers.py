@@ -31,12 +31,14 @@ class TrainingSizes(FrozenModel):
 class PublishedTable(FrozenModel):
     """One metric: a list of numbers for each label, one for each size (null: not published).
 
-    ``lines`` are reference levels that hold at every size.
+    ``spread`` has the standard deviations over runs, where they were published, for the same labels
+    and sizes. ``lines`` are reference levels that hold at every size.
     """
 
     direction: Direction
     unit: str = ""
     values: dict[str, list[Number]]
+    spread: dict[str, list[Number]] = Field(default_factory=dict)
     lines: dict[str, Number] = Field(default_factory=dict)
 
 
@@ -61,10 +63,13 @@ class PublishedFile(FrozenModel):
         if (self.how == "digitised") != (self.reading_error is not None):
             raise ValueError("digitised numbers, and only they, have a reading_error")
         for name, table in self.metrics.items():
-            for label, values in table.values.items():
+            if strangers := table.spread.keys() - table.values.keys():
+                raise ValueError(f"{name} has a spread of {min(strangers)}, and no value of it")
+            for label, values in chain(table.values.items(), table.spread.items()):
                 if len(values) != len(self.size.values):
                     raise ValueError(f"{name} of {label} needs {len(self.size.values)} numbers")
-            for value in chain(table.lines.values(), *table.values.values()):
+            numbers = chain(*table.values.values(), *table.spread.values())
+            for value in chain(table.lines.values(), numbers):
                 self.read(value)
         return self
 
@@ -108,12 +113,23 @@ def published_numbers(short: str, metric: str) -> dict[str, dict[int, float]]:
     """Label -> size -> number of the file with this short name; a reference line has one level at
     all sizes."""
     file = _by_short_name()[short]
-    table, sizes = file.metrics[metric], file.size.values
-    rows = table.values | {label: [line] * len(sizes) for label, line in table.lines.items()}
+    table = file.metrics[metric]
+    lines = {label: [line] * len(file.size.values) for label, line in table.lines.items()}
+    return _by_size(file, table.values | lines)
+
+
+@cache
+def published_spread(short: str, metric: str) -> dict[str, dict[int, float]]:
+    """Label -> size -> standard deviation over the published runs; none of files that have none."""
+    file = _by_short_name()[short]
+    return _by_size(file, file.metrics[metric].spread)
+
+
+def _by_size(file: PublishedFile, rows: dict[str, list[Number]]) -> dict[str, dict[int, float]]:
     numbers: dict[str, dict[int, float]] = {}
     for label, row in rows.items():
         numbers[label] = {}
-        for size, cell in zip(sizes, row, strict=True):
+        for size, cell in zip(file.size.values, row, strict=True):
             value = file.read(cell)[0]
             if value is not None:
                 numbers[label][size] = value

@@ -206,15 +206,18 @@ def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() ->
     runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
     runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
     found = [
-        (b.models, b.settings["tasks.training_automata"]) for b in short_sweeps("regbench", runs)
+        (b.models, b.settings["tasks.training_automata"])
+        for b in short_sweeps("regbench", runs, {})
     ]
     assert found[:3] == [(["gpt2", "lstm"], 9), (["mamba"], 9), (["gpt2"], 7)]
     assert [size for _, size in found[3:]] == [5]
-    settings = short_sweeps("regbench", runs)[0].settings
+    settings = short_sweeps("regbench", runs, {})[0].settings
     assert "training.lr" not in settings
     assert (settings["training.steps"], settings["training.restarts"]) == (12, 2)
+    same = {"tasks.training_automata": 9, "models.layers": 2}  # with which most are one run
+    assert [b.models for b in short_sweeps("regbench", runs, same)] == [["gpt2", "lstm", "mamba"]]
     measured = [Wanted("ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
-    assert [(b.models, b.preset, b.settings) for b in short_sweeps("capacity", measured)] == [
+    assert [(b.models, b.preset, b.settings) for b in short_sweeps("capacity", measured, {})] == [
         (["ridge"], "smoke", {})
     ]
 

@@ -45,7 +45,8 @@ def test_every_number_is_there():
     counts = {short: len(list(published.rows([file]))) for short, file in FILES.items()}
     # 11 models at 5 sizes and 2 metrics; 9 models and 2 reference lines at 6 sizes and 2 metrics,
     # one of which was not readable; 11 models and 2 metrics; 6 settings that did not fail and 2
-    # versions, each with 2 losses; 192 cells of a grid at 7 dimensions, and 2 others at 3.
+    # versions, each with 2 losses; 192 cells of a grid at 7 dimensions, and 2 others at 3; 6 models
+    # on 14 tasks of two sizes.
     assert counts == {
         "Memory Mosaics, Fig. 9": 110,
         "ICLL study": 131,
@@ -53,6 +54,8 @@ def test_every_number_is_there():
         "Memory Mosaics, Table 2": 12,
         "Memory Mosaics, released library": 4,
         "Scaling laws for associative memories, optimiser study": 1350,
+        "CogScale, small": 84,
+        "CogScale, medium": 84,
     }
 
 

@@ -23,6 +23,7 @@ from models.specification import SequenceSpecification
 from tasks.interface import Batch, Task
 from tests.closeness import assert_near
 from tests.conftest import told_by_a_process
+from tests.tasks.packages import lacking
 from tests.tasks.predictors import refusals
 
 # Those that take a group of models of their own are measurements, and have tests of their own.
@@ -102,6 +103,8 @@ def plain(value: Any) -> Any:
 
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
+    if reason := lacking(request.param):
+        pytest.skip(reason)
     return request.param
 
 
@@ -182,7 +185,8 @@ print(json.dumps({name: fresh(name).data_hashes() for name in sys.argv[1:]}))
 def hashes_elsewhere() -> dict[str, dict[str, str]]:
     """Of all tasks with a data_seed, in one other process; the last first, so that none is made
     after the same others as here."""
-    seeded = [name for name in NAMES if "data_seed" in arguments(name)]
+    made_here = [name for name in NAMES if not lacking(name)]
+    seeded = [name for name in made_here if "data_seed" in arguments(name)]
     return told_by_a_process(SCRIPT, *reversed(seeded))
 
 

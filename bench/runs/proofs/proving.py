@@ -22,6 +22,7 @@ from bench.records.equivalence import Code, Compared, Config, Equivalence, add_e
 from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
+from bench.runs.proofs import wanted
 from bench.runs.proofs.wanted import BASELINES, Wanted, model_of, models_to_compare
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
@@ -66,16 +67,20 @@ class ShortSweep:
         return True
 
 
-def short_sweeps(task: str, runs: Iterable[Wanted]) -> list[ShortSweep]:
+def short_sweeps(task: str, runs: Iterable[Wanted], extra: Mapping[str, Any]) -> list[ShortSweep]:
     """As few sweeps as hold every setting of ``runs`` once, shortened.
 
     A measurement has no training to cut short: each of its models is measured at preset smoke.
+
+    Args:
+        extra: settings for every run, with which several of them may be the same.
     """
     by_task_settings: dict[str, list[ShortSweep]] = defaultdict(list)  # and by preset
     placed = set()
     trains = models_of(task) == "models"
     for run in sorted(runs, key=lambda run: run.model == BASELINES):
         preset, settings = (run.preset, _shortened(run.config)) if trains else ("smoke", {})
+        settings = {**settings, **extra}
         task_settings = {key: value for key, value in settings.items() if key.startswith("tasks.")}
         alike = by_task_settings[sha256_of([preset, task_settings])]
         whole_run = sha256_of([run.model, preset, settings])
@@ -336,9 +341,9 @@ def prove(
     commit = full_name(commit)
     pairs: dict[str, list[RunPair]] = defaultdict(list)
     refusals: dict[str, str] = {}
-    sweeps = short_sweeps(task, runs)
     with tempfile.TemporaryDirectory(prefix="equivalence-") as folder:
         trees = trees_of(commit, Path(folder))
+        sweeps = short_sweeps(task, wanted.to_make(task, runs, trees[0].root), extra)
         making = f"{task} by {commit[:8]} and by this checkout"
         for number, sweep in enumerate(sweeps):
             report(making, number, len(sweeps))

@@ -6,15 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import signature
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from hydra.utils import get_class
 
 from bench.config.files import group_file, models_of
 from bench.config.groups import choices
+from bench.records.code import code_hash
 from bench.records.equivalence import Code, Config, form, todays_name
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
+from core.errors import UserError
 
 BASELINES = "predictors without training"
 
@@ -62,6 +65,18 @@ def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list
     lacking = [model for model in (*others, BASELINES) if model not in models_with_records]
     wanted_runs += [Wanted(model, preset or "smoke", {}) for model in lacking]
     return [*wanted_runs, *_other_choices(task, wanted_runs)]
+
+
+def to_make(task: str, runs: Iterable[Wanted], older: Path) -> list[Wanted]:
+    """The runs but those of predictors, if their code, which is the task's, is the same in the
+    older checkout."""
+    target = str(group_file("tasks", task)["_target_"])
+    try:
+        older_target = str(group_file("tasks", task, older)["_target_"])
+    except UserError:  # it had another name there
+        return [*runs]
+    is_same = target == older_target and code_hash(target) == code_hash(target, older)
+    return [run for run in runs if run.model != BASELINES or not is_same]
 
 
 def models_to_compare(task: str) -> list[str]:

@@ -7,12 +7,15 @@ from bench.config.files import models_of
 from bench.config.groups import choices
 from bench.examination.examination import examine
 from bench.training.building import build_model, build_task
+from tests.tasks.packages import lacking
 
 TASKS = [task for task in choices("tasks") if models_of(task) == "models"]
 
 
 @pytest.mark.parametrize("task_name", TASKS)
 def test_the_models_that_a_task_lists_pass(task_name: str) -> None:
+    if reason := lacking(task_name):
+        pytest.skip(reason)
     for name in compose([f"tasks={task_name}", "models=gpt2"]).sweep.models:
         configuration = compose([f"tasks={task_name}", f"models={name}"])
         task = build_task(configuration)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.polynomial.hermite_e import hermeval
 from torch import Tensor
 from torch.nn import functional
 
 from models.memories.delta_rule import CHUNK, DeltaRule, delta_update, delta_update_reference
 from models.memories.gated_delta import GatedDelta
+from models.memories.hermite_features import HermiteFeatures
 from models.memories.interface import Memory
 from models.memories.low_rank import LowRank
 from models.memories.matrix_memory import linear_reading
@@ -185,3 +187,23 @@ def test_hebb_recalls_half_at_the_known_load(size: int, items: int) -> None:
 def test_settings_outside_their_range_are_refused(make: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+@pytest.mark.parametrize("degree", [1, 2, 4])
+def test_hermite_features_are_normalised_hermite_polynomials_of_the_first_layer(
+    degree: int,
+) -> None:
+    torch.manual_seed(0)
+    memory = HermiteFeatures(6, 3, width=50, degree=degree).double()
+    keys, values, asked = units(5, 6, seed=1), units(5, 3, seed=2), units(4, 6, seed=3)
+    memory.write(3.0 * keys, values)
+
+    def features(x: Tensor) -> np.ndarray:
+        polynomial = hermeval(x.numpy() @ memory.first.numpy().T, [0.0] * degree + [1.0])
+        return polynomial / math.sqrt(math.factorial(degree) * 50)
+
+    expected = features(asked) @ features(keys).T @ values.numpy()
+    # A polynomial of degree p stretches errors of its argument, up to about 4 here.
+    assert_near(memory.read(asked).values, expected, terms=50 * 6, condition=4.0**degree)
+    with pytest.raises(ValueError, match="at least 1"):
+        HermiteFeatures(6, 3, degree=0)

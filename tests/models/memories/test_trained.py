@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from models.memories.mlp import MLP
+from models.memories.stored_by_optimizer import StoredByOptimizer
 from models.memories.stored_in_weights import StoredInWeights
 from models.memories.trained import distinct
 from models.memories.trained_linear import TrainedLinear
@@ -153,3 +156,24 @@ def test_patience_ends_a_hopeless_training() -> None:
 def test_settings_outside_their_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="give"):
         TrainedLinear(4, 4, **wrong)
+
+
+def test_numbers_as_they_are_are_scaled_inputs_and_tokens_are_those_of_the_readme() -> None:
+    keys = torch.tensor([[3.0, 14.0, 159.0], [1000.0, 0.0, 7.0]])
+    settings: dict[str, Any] = {"loss": "squared", "vocabulary": 1001, "hidden": 5, "lr": 1e-3}
+    torch.manual_seed(0)
+    plain = StoredByOptimizer(3, 1, tokens=False, **settings)
+    weights = plain.initial(1, keys)
+    assert [tuple(w.shape) for w in weights] == [(1, 3, 5), (1, 1, 5), (1, 5, 1), (1, 1, 1)]
+    first, bias, second, second_bias = (w[0] for w in weights)
+    expected = ((keys / 500 - 1) @ first + bias).relu() @ second + second_bias
+    torch.testing.assert_close(plain.outputs(weights, keys[None])[0], expected)
+    torch.manual_seed(0)
+    tokens = StoredByOptimizer(3, 1, optimizer="sgd", **settings)
+    torch.manual_seed(0)
+    readme = StoredInWeights(3, 1, momentum=0.0, clip=None, **settings)
+    for memory in (tokens, readme):
+        memory.write(keys, torch.tensor([[2.0], [5.0]]))
+    torch.testing.assert_close(tokens.read(keys), readme.read(keys))
+    with pytest.raises(ValueError, match="give adam or sgd"):
+        StoredByOptimizer(3, 1, optimizer="none")
