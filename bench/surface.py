@@ -19,9 +19,9 @@ from torch import nn
 from bench.config.groups import choices
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
-from bench.config.source_files import class_name, forget_edited, trusted_names
+from bench.config.source_files import forget_edited, trusted_names
 from bench.examination.examination import examine
-from bench.records.code import forget_code
+from bench.records.code import forget_code, named_class
 from bench.records.schema import RunRecord
 from bench.records.schema import read_records as records_below
 from bench.records.store import COMMITTED, Store
@@ -31,7 +31,7 @@ from bench.runs.saved import load_run as load_saved
 from bench.search.driver import records_of
 from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
-from bench.training.numerics import in_eval_mode
+from bench.training.mistakes import check_calls
 from bench.training.unfit import RefusedModel, UnfitModel
 from core.arguments import as_folder, as_name, as_plain, as_settings, described, refuse_unknown
 from core.errors import RUN_FAILED, UserError, describe_os_error, first_line, nearest
@@ -106,8 +106,7 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
     prepare_data(configuration, silent)
     # Equal settings share one object with its data, and presets may differ in the models alone.
     loaded = copy.copy(build_task(configuration))
-    for method in ("evaluate", "validation_loss"):
-        object.__setattr__(loaded, method, in_eval_mode(getattr(loaded, method)))
+    check_calls(loaded)
     _configurations[loaded] = configuration
     return loaded
 
@@ -241,7 +240,8 @@ def run_sweep(
         task, settings: as for :func:`load_preset`; ``settings`` also takes those of sweeps, such
             as ``{"workers": 2, "sweep.search_space": {"training.lr": [1e-3, 3e-3]}}``.
         models: names, or one name; None is those that contend in the task.
-        n_trials: settings tried for each model; None is what the task's preset says.
+        n_trials: settings tried for each model; None is what the task's preset says, or all of a
+            grid in ``settings``.
         seeds: final runs for each model; None is what the task's preset says.
         quiet: show no progress.
 
@@ -310,7 +310,7 @@ def read_records(
     Args:
         store: None is the project's own, committed records (thousands: name a task).
         task, preset: only these; none of a known task that nobody ran here is no mistake. A task of
-            a file may be named by its place, ``./task.py:Task``.
+            a file may be named by its place, ``./task.py:Task``; the name of the class counts.
 
     Raises:
         UserError: there is no such store, task or preset, or a record was damaged or edited.
@@ -322,7 +322,7 @@ def read_records(
     folder = COMMITTED if store is None else Store(as_folder("store", store)).records
     if not folder.is_dir():
         raise UserError(f"there is no store at {store}: give the folder of the runs")
-    task = None if task is None else class_name(as_name("task", task, TASKS))
+    task = None if task is None else named_class(as_name("task", task, TASKS))
     preset = None if preset is None else as_name("preset", preset, PRESETS)
     if store is None and task is not None:
         folder /= task

@@ -28,7 +28,7 @@ sweep:
   models.parameters=N    each model at the width with about N parameters; models.state_bytes=N: with
                          so many bytes of state; both in a search space too
   n_trials=N             settings tried for each model, each at most once (default: from the task's
-                         YAML)
+                         YAML; all of a grid that sweep.search_space gives, if sampler=grid)
   extend=N               0 (default): off; N: where the best setting of any model lies on an edge of
                          the grid, and n_trials is all of it, all models try the next value there,
                          up to N for each edge

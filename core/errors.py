@@ -67,13 +67,18 @@ def place_of(error: BaseException) -> str:
     "" if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return _line(error.filename, error.lineno)
-    paths = sysconfig.get_paths()
-    libraries = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    libraries = library_folders()
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_file() and not any(path.is_relative_to(place) for place in libraries):
             return _line(frame.filename, frame.lineno)
     return ""
+
+
+def library_folders() -> set[str]:
+    """Where Python and its packages lie."""
+    paths = sysconfig.get_paths()
+    return {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
 
 
 def _line(file: str, number: int | None) -> str:

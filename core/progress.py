@@ -121,9 +121,11 @@ class _Lines:
         self._last_line[work] = now
         if done >= total:
             del self._started[work], self._last_line[work], self._running[work]
+            self._after = f" after: {terminal(description)}"
+            if total == 1 and work != description and elapsed < SECONDS_UNSAID:
+                return  # a phase that took no time only hides the others
             # Of work that is heard of for the first time when it is done nobody knows how long.
             ending = f"done in {duration(elapsed)}" if elapsed >= SECONDS_UNSAID else "done"
-            self._after = f" after: {terminal(description)}"
         elif done > first:
             left = elapsed / (done - first) * (total - done)
             ending = f"about {duration(max(1.0, left))} left"
@@ -143,6 +145,17 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def phase(report: Report, description: str) -> Iterator[None]:
+    """Work without parts to count, such as an examination: the report hears that it is under way,
+    and that it has ended."""
+    report(description, 0, 1)
+    try:
+        yield
+    finally:
+        report(description, 1, 1)
 
 
 def counted(things: Sequence[Thing], description: str, report: Report) -> Iterator[Thing]:

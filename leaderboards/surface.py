@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.config.groups import PRESETS, choices, model_groups
 from bench.config.outside_tasks import use_cards_of
-from bench.config.source_files import class_name
+from bench.records.code import named_class
 from bench.records.store import Store
 from core.arguments import as_folder, as_name, as_plain, described, refuse_unknown
 from core.errors import UserError, nearest
@@ -123,12 +123,12 @@ def read_board(
     import pandas
 
     if task is not None:
-        task = class_name(as_name("task", task, "such as 'regbench'"))
+        task = named_class(as_name("task", task, "such as 'regbench'"))
     rows = _rows(COMMITTED if place is None else as_folder("place", place), task)
     of_row = {shown: column for column, shown in COLUMN_NAMES.items()}
     asked = {of_row.get(column, column): _values(value) for column, value in where.items()}
     if "model" in asked:
-        models = [class_name(m) if isinstance(m, str) else m for m in asked["model"]]
+        models = [named_class(m) if isinstance(m, str) else m for m in asked["model"]]
         asked["model"] = models
     names = [COLUMN_NAMES.get(column, column) for column in TYPES]
     for column, values in asked.items():

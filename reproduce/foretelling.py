@@ -9,8 +9,7 @@ from bench.records.store import Store
 from bench.runs.shelf import Shelf
 from bench.search.estimate import foretell, print_run_count
 from bench.search.plan import plan_sweep
-from bench.search.remaining.left import in_kinds
-from core.places import shown as shown_place
+from bench.search.remaining.left import in_folder, in_kinds
 from reproduce.experiment import Experiment, Plan
 from reproduce.obtaining import committed_folders, single_runs
 from reproduce.planned import PlannedRun, missing, planned, sweep_names
@@ -39,7 +38,7 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
         print(f"and {len(controls)} controls: the same before their training")
     if request.device_like is not None and not plans:
         print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
-    print(_left(request, planned(plan, shelf, experiment.control)))
+    print(_left(request, planned(plan, shelf, experiment.control, with_trials=True)))
 
 
 def _shelf(request: Request, plan: Plan) -> Shelf:
@@ -49,18 +48,19 @@ def _shelf(request: Request, plan: Plan) -> Shelf:
 
 
 def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
-    """How much of a plan has no record yet, as a sentence. A model that was searched already needs
-    its final runs alone; one that was not, its trials as well."""
-    place = shown_place(request.store)
-    where = f"of the project or below {place}" if request.committed else "of your own"
+    """How much of a plan has no record yet, as a sentence. All runs are counted, as
+    the tables count them: those to make by their kinds, and those that are served."""
+    where = f"of the project or {in_folder(request.store)}" if request.committed else "of your own"
     if not (new := missing(runs)):
         sentence = f"every run that this figure needs has a record {where}: nothing would be run"
         return sentence + (" (committed=false runs it here)" if request.committed else "")
     counted = in_kinds(new)
     have = "has" if len(new) == 1 else "have"
     sentence = (
-        f"{len(new)} of the {len(runs)} runs that are needed {have} no record {where}: {counted}"
+        f"{len(new)} of the {len(runs)} runs of this figure {have} no record {where}: {counted}"
     )
+    if served := [run for run in runs if run.served is not None]:
+        sentence += f"; {len(served)} have one: {in_kinds(served)}"
     if request.guests:  # which take part in no plan of evidence
         return sentence
     plan = f"python -m reproduce evidence preset={request.view.preset} dry_run=true"

@@ -16,9 +16,15 @@ from reproduce.claims.controls import NoControl, Untrained
 from reproduce.experiment import Plan, composed
 
 
-def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[PlannedRun]:
+def planned(
+    plan: Plan, shelf: Shelf, control: Untrained | NoControl, *, with_trials: bool = False
+) -> list[PlannedRun]:
     """Every run of a plan with all settings: single runs, trials and final runs of its sweeps,
-    their twins for the control, and one for the predictors without training of each task."""
+    their twins for the control, and one for the predictors without training of each task.
+
+    Args:
+        with_trials: as for :func:`bench.search.remaining.planned.searched_runs`.
+    """
     configurations = composed(plan.runs)
     sweeps = [plan_sweep(settings) for settings in plan.sweeps]
     runs = [single_run(configuration, shelf) for configuration in configurations]
@@ -28,7 +34,7 @@ def planned(plan: Plan, shelf: Shelf, control: Untrained | NoControl) -> list[Pl
     for sweep in sweeps:
         without.append(sweep.entries[0].configuration)
         for entry in sweep.entries:
-            runs += searched_runs(entry, shelf)
+            runs += searched_runs(entry, shelf, with_trials=with_trials)
     runs += [predictors_run(configuration, shelf) for configuration in without]
     return list({run.key: run for run in runs}.values())
 

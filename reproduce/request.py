@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.config.automatic import names_a_sample, text_to_fetch
 from bench.config.command_line import shown
-from bench.config.groups import choices
+from bench.config.groups import choices, nearest_choice
 from bench.config.network import task_settings, with_available_text
 from bench.config.settings import Configuration
 from bench.config.tree import SINGULAR
@@ -22,7 +22,7 @@ from bench.search.plan import (
     plan_sweep,
     some_model,
 )
-from core.errors import UserError, nearest
+from core.errors import UserError
 from core.places import absolute, is_path
 from core.privacy import told_word
 from reproduce.drawing.frame import View
@@ -234,7 +234,7 @@ def _check_text(as_typed: str, path: Any) -> None:
 def _check_values(values: Mapping[str, Any], of_runs: Sequence[str]) -> None:
     """Refuse what the command's own words cannot be, alone or together."""
     if values["preset"] not in choices("preset"):
-        hint = nearest(str(values["preset"]), choices("preset"))
+        hint = nearest_choice(str(values["preset"]), choices("preset"), of_your_own=False)
         raise UserError(f"there is no preset '{values['preset']}': {hint}")
     seeds = values["seeds"]
     if seeds is not None and type(seeds) is not int:  # true is none

@@ -17,6 +17,8 @@ from core import words as grammar
 from core.errors import UserError
 
 Settings = dict[str, Any]  # dotted key -> value
+STRUCTURED = ("sweep.", "training.", "models")  # keys whose brackets are no plain text
+PAIRS = {"[": "]", "{": "}"}
 MOST_MENDED = 1000  # characters of a mapping for which a better form is looked for
 
 
@@ -47,7 +49,7 @@ def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
         try:
             override = _parsed(grammar.with_home_quoted(word))
         except (HydraException, RecursionError, ValueError):  # nested or long beyond Python's own
-            advice = _in_brackets(word) or _how_to_write(word)
+            advice = _closed(word) or _in_brackets(word) or _how_to_write(word)
             raise UserError(f"cannot read '{_shortened(word)}': {advice}") from None
         if override.is_add() or override.is_delete() or override.is_sweep_override():
             raise UserError(
@@ -89,6 +91,29 @@ def _in_brackets(word: str) -> str | None:
     except (HydraException, RecursionError, ValueError):
         return None
     return f"the values of a key are a list in brackets, with commas between: {shlex.quote(mended)}"
+
+
+def _closed(word: str) -> str | None:
+    """That brackets of a list or mapping are not closed; None where they are, or where the key may
+    take plain text."""
+    key, _, value = word.partition("=")
+    if not key.startswith(STRUCTURED) or value[:1] not in ("[", "{"):
+        return None
+    ends: list[str] = []
+    for character in re.sub(r"'[^']*'|\"[^\"]*\"", "", value):
+        if character in PAIRS:
+            ends.append(PAIRS[character])
+        elif ends and character == ends[-1]:
+            ends.pop()
+    if not ends:
+        return None
+    missing = "".join(reversed(ends))
+    what = "a bracket is" if len(missing) == 1 else "brackets are"
+    closed = shlex.quote(_shortened(f"{word}{missing}"))
+    return (
+        f"{what} not closed, {missing} at the end: {closed}; quotes go around the whole word where "
+        "it has spaces"
+    )
 
 
 def read_with_lists(words: Sequence[str]) -> Settings:

@@ -8,9 +8,10 @@ part beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -168,9 +169,37 @@ def _mapping(content: Any, group: str, name: str, key: str = "") -> dict[str, An
 
 GUEST = "+"  # before a model that takes part beside the contenders
 # Where no name is near.
+MOST_LISTED = 12  # names in a sentence
+THE_LIST = "python -m bench lists them all"
 ONE_OF_YOUR_OWN = "; one of your own is package.Class, or ./FILE.py:Class"
 NOT_COMMITTED = "not committed"  # how a guest is marked wherever it is shown
 _guests: ContextVar[tuple[str, ...]] = ContextVar("guests", default=())
+
+
+def nearest_choice(name: str, valid: Sequence[str], of_your_own: bool = True) -> str:
+    """A clause that names the model, task or preset nearest to a name that is none, and says where
+    the others are listed; of few it lists all.
+
+    Args:
+        of_your_own: whether a class of the user's own may stand in its place.
+    """
+    hint = nearest(name, valid)
+    if not hint.startswith("valid"):
+        return f"{hint} {THE_LIST}" if of_your_own else hint
+    if len(valid) > MOST_LISTED:
+        (closest,) = get_close_matches(name.lower(), valid, n=1, cutoff=0) or [valid[0]]
+        hint = f"the nearest is '{closest}', and {THE_LIST}"
+    elif close := get_close_matches(name.lower(), valid, n=1, cutoff=0.4):
+        hint = f"did you mean '{close[0]}'? {hint}"
+    return hint + (ONE_OF_YOUR_OWN if of_your_own else "")
+
+
+def listed_choices(group: str) -> str:
+    """The names of a group in a sentence, or the first of many."""
+    names = choices(group)
+    if len(names) <= MOST_LISTED:
+        return f"{group}: {', '.join(names)}"
+    return f"{group}: {', '.join(names[:3])} and {len(names) - 3} more, {THE_LIST}"
 
 
 @contextmanager
@@ -185,9 +214,8 @@ def taking_part(models: Iterable[str]) -> Iterator[None]:
     outside_models = tuple(use_named(model) for model in named)
     for model in outside_models:
         if "." not in model and model not in choices("models"):
-            hint = nearest(model, choices("models"))
-            advice = ONE_OF_YOUR_OWN if hint.startswith("valid") else ""
-            raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}{advice}")
+            hint = nearest_choice(model, choices("models"))
+            raise UserError(f"models={GUEST}{model}: there is no model '{model}': {hint}")
     names = [record_name(model) for model in outside_models]
     taken = choices("models")
     for model, name in zip(outside_models, names, strict=True):

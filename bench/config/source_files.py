@@ -75,12 +75,22 @@ def use_named(target: str) -> str:
     Raises:
         UserError: there is no such file, or no class is named.
     """
+    parts = file_and_class(target)
+    return target if parts is None else f"{use_file(parts[0])}:{parts[1]}"
+
+
+def file_and_class(target: str) -> tuple[str, str] | None:
+    """``PATH/net.py`` and ``GRU`` of ``PATH/net.py:GRU``; None of any other text.
+
+    Raises:
+        UserError: no class is named.
+    """
     matched = _TARGET.fullmatch(target)
     if matched is None:
-        return target
+        return None
     if not matched["name"].isidentifier():
         raise UserError(f"'{target}' names no class: give FILE.py:CLASS, such as ./net.py:GRU")
-    return f"{use_file(matched['file'])}:{matched['name']}"
+    return matched["file"], matched["name"]
 
 
 def trusted_names(setting: object) -> str | None:
@@ -114,8 +124,19 @@ def use_file(file: str) -> str:
     Raises:
         UserError: there is no such file.
     """
+    path = path_of_file(file)
+    use_places({path.name: path})
+    return path.name
+
+
+def path_of_file(file: str) -> Path:
+    """Where a Python file lies; a plain name that was noted before means that file.
+
+    Raises:
+        UserError: there is no such file.
+    """
     if file in _places and Path(file).name == file:
-        return file
+        return _places[file]
     path = absolute(file)
     if not path.exists():
         where = "" if Path(file).expanduser().is_absolute() else f" in {working_directory()}"
@@ -125,8 +146,7 @@ def use_file(file: str) -> str:
         )
     if not path.is_file():
         raise UserError(f"{file} {NOT_REGULAR}: name a Python file")
-    use_places({path.name: path.resolve()})
-    return path.name
+    return path.resolve()
 
 
 def use_places(places: Mapping[str, Path]) -> None:

@@ -14,12 +14,13 @@ from bench.config.groups import (
     DESCRIPTIVE,
     GROUPS,
     GUEST,
-    ONE_OF_YOUR_OWN,
     PRESETS,
     choices,
     entrants,
     file_of_task,
+    listed_choices,
     model_groups,
+    nearest_choice,
     task_from_outside,
 )
 from bench.config.limits import check_counts, check_sizes
@@ -92,12 +93,12 @@ def _chosen(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str,
         if singular in values and singular != plural:
             raise UserError(f"'{singular}=' is written {plural}={values[singular]}")
     if "tasks" not in chosen:
-        raise UserError(f"choose a task with tasks=NAME; tasks: {', '.join(choices('tasks'))}")
+        raise UserError(f"choose a task with tasks=NAME; {listed_choices('tasks')}")
     group = models_of(chosen["tasks"])
     if "models" in settings:
         chosen["models"] = _checked_model(settings["models"], group, chosen["tasks"])
     elif TARGET not in values:
-        raise UserError(f"choose a model with models=NAME; {group}: {', '.join(choices(group))}")
+        raise UserError(f"choose a model with models=NAME; {listed_choices(group)}")
     return chosen
 
 
@@ -179,10 +180,8 @@ def _checked_choice(group: str, name: Any) -> str:
     for other, singular in SINGULAR.items():
         if name in choices(other):
             raise UserError(f"there is no {kind} '{name}': that is a {singular}, {other}={name}")
-    hint = nearest(str(name), valid)
-    advice = "" if kind == "preset" else ONE_OF_YOUR_OWN
-    more = advice if hint.startswith("valid") else " python -m bench lists them all"
-    raise UserError(f"there is no {kind} '{name}': {hint}{more}")
+    hint = nearest_choice(str(name), valid, of_your_own=kind != "preset")
+    raise UserError(f"there is no {kind} '{name}': {hint}")
 
 
 def _checked_model(name: Any, group: str, task: str) -> str:

@@ -143,14 +143,15 @@ def portable(error: Exception) -> Exception:
 
 
 def throttled(send: Report) -> Report:
-    """A report that is passed on not more often than a person can read."""
-    last = 0.0
+    """A report that is passed on not more often than a person can read, and where work begins."""
+    last, latest = 0.0, ""
 
     def report(description: str, done: int, total: int) -> None:
-        nonlocal last
+        nonlocal last, latest
         now = time.monotonic()
-        if done >= total or now - last >= SECONDS_BETWEEN_REPORTS:
-            last = now
+        begins = done == 0 and description != latest
+        if done >= total or begins or now - last >= SECONDS_BETWEEN_REPORTS:
+            last, latest = now, description
             send(description, done, total)
 
     return report

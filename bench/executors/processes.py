@@ -52,6 +52,7 @@ class InProcess:
         self._waiting.clear()
 
 
+STARTING = "workers: starting"
 SECONDS_BETWEEN_LOOKS = 0.5  # for workers that died while their pipe stayed open
 
 
@@ -94,6 +95,7 @@ class Pool:
         self._jobs: dict[int, Any] = {}
         self._deaths: dict[int, list[str]] = {}
         self._stop = StopIsCtrlC()
+        self._is_heard = False  # since a worker has said something
 
     def submit(self, ticket: int, job: Any) -> None:
         self._jobs[ticket] = job
@@ -125,6 +127,8 @@ class Pool:
         theirs.close()  # or the end of the child would not close the pipe
         worker = _Worker(process, ours, place)
         self._workers.append(worker)
+        if not self._is_heard:
+            self._report(STARTING, 0, 1)
         return worker
 
     def _remove(self, worker: _Worker) -> str:
@@ -156,6 +160,9 @@ class Pool:
             kind, content = worker.connection.recv()
         except (EOFError, OSError):
             return self._replace(worker)
+        if not self._is_heard:
+            self._is_heard = True
+            self._report(STARTING, 1, 1)
         if kind == "progress":
             self._report(*content)
             return None

@@ -9,12 +9,24 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from bench.config.source_files import modules_beside, names_file, place_of_source, source_name
+from bench.config.source_files import (
+    class_name,
+    file_and_class,
+    modules_beside,
+    names_file,
+    path_of_file,
+    place_of_source,
+    source_name,
+)
 from bench.records.provenance import COMPUTING_LIBRARIES
 from bench.records.source_text import source_text
 from core.errors import UserError
 from core.files import ROOT
+
+if TYPE_CHECKING:
+    from bench.records.schema import RunRecord
 
 OWN = ("models", "tasks")  # the packages of this project that decide results
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -38,13 +50,72 @@ def code_hash(target: str, root: Path = ROOT, *, by_later_python: bool = False) 
     return _code_hash(target, root, place_of_source(target), by_later_python)
 
 
-@lru_cache(maxsize=256)  # a file that is edited later is not what this process has imported
-def _code_hash(target: str, root: Path, file: Path | None, by_later_python: bool) -> str:
+class ClassOfFile(str):
+    """The name of a class that was named by its file: ``GRU``, and which records are of that file.
+
+    Equal to the plain name, by which records call the class wherever its file lies, but not to a
+    class of this name in another file.
+
+    Attributes:
+        target: ``net.py:GRU``, as settings in records have it.
+        codes: hashes of the file and its modules as they are now.
+    """
+
+    target: str
+    codes: frozenset[str]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ClassOfFile):
+            return (self.target, self.codes) == (other.target, other.codes)
+        return str.__eq__(self, other) is True
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def named_class(place: str) -> str:
+    """The class of ``./net.py:GRU`` or ``package.GRU`` as records call it; of a file a
+    :class:`ClassOfFile`, which is also returned as it is.
+
+    Raises:
+        UserError: there is no such file, it is no Python, or no class is named.
+    """
+    if isinstance(place, ClassOfFile):
+        return place
+    parts = file_and_class(place)
+    if parts is None:
+        return class_name(place)
+    path = path_of_file(parts[0])
+    named = ClassOfFile(parts[1])
+    named.target = f"{path.name}:{named}"
+    versions = (False, True)  # of Python
+    named.codes = frozenset(_hash_now(named.target, ROOT, path, later) for later in versions)
+    return named
+
+
+def is_of_file(names: Iterable[str], record: RunRecord, group: Literal["models", "tasks"]) -> bool:
+    """Whether the model or task of a record, which one of some names may stand for, is of the file
+    that this name was given by; of a plain name it always is."""
+    of_models = group == "models"
+    name = record.model if of_models else record.task
+    code = record.provenance.model_code if of_models else record.provenance.task_code
+    target = record.config.get(group, {}).get("_target_")
+    of_files = [other for other in names if isinstance(other, ClassOfFile) and other == name]
+    return not of_files or any(f.target == target and code in f.codes for f in of_files)
+
+
+def _hash_now(target: str, root: Path, file: Path | None, by_later_python: bool) -> str:
     digest = hashlib.sha256()
-    for name, path in sorted(modules_behind(target, root).items()):
+    for name, path in sorted(modules_behind(target, root, file).items()):
         text, _ = _source(name, path, by_later_python)
         digest.update(f"{name}\n{text}\n".encode())
     return digest.hexdigest()
+
+
+# A file that is edited later is not what this process has imported.
+_code_hash = lru_cache(maxsize=256)(_hash_now)
 
 
 def forget_code() -> None:
@@ -57,15 +128,19 @@ def is_own(target: str) -> bool:
     return source_name(target) in OWN
 
 
-def modules_behind(target: str, root: Path = ROOT) -> dict[str, Path]:
+def modules_behind(target: str, root: Path = ROOT, file: Path | None = None) -> dict[str, Path]:
     """The modules whose source counts for a class, by name; none of a file that nobody named.
+
+    Args:
+        root: another checkout of this project.
+        file: where the file lies, if not where it was noted.
 
     Raises:
         UserError: a file of them is no Python.
     """
     if not names_file(target):
         return imported_modules(target.rpartition(".")[0], root)
-    file = place_of_source(target)
+    file = file or place_of_source(target)
     if file is None:
         return {}
     try:

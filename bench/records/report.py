@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 from rich.table import Column, Table
 
+from bench.config.source_files import is_of_this_project
 from bench.records.equivalence import Form, form
 from bench.records.schema import Examination, RunRecord
 from bench.records.store import Store, record_path
-from core.files import open_regular
+from core.errors import library_folders
+from core.files import ROOT, open_regular
 from core.places import shown as shown_path
 from core.privacy import DETAILS
 from core.screen import console
@@ -28,12 +31,14 @@ SAID: dict[Form, str] = {
 }
 
 
+FRAME = re.compile(r'  File "(.+)", line (\d+)')
 LARGEST_TRACEBACK = 2**20  # bytes that are looked through
 
 
 def in_full(cause: str | None, store: Path) -> str:
     """A cause with all that the error said, if its traceback is in the store. A record leaves out
-    what may be the name of a place or a person, since records are published; a screen is not."""
+    what may be the name of a place or a person, since records are published; a screen is not. So
+    it is also told in which line the error arose."""
     text = str(cause)
     match = DETAILS.search(text)
     lines: list[str] = []
@@ -42,8 +47,11 @@ def in_full(cause: str | None, store: Path) -> str:
             lines = file.read(LARGEST_TRACEBACK).decode(errors="replace").splitlines()
     code = max((n for n, line in enumerate(lines) if line.startswith("    ")), default=len(lines))
     message = next(iter(lines[code + 1 :]), "")  # below the last line of code
+    place = _place_in(lines)
+    at = f" in {place}" if place else ""
     if not message or message in text:
-        return text
+        before, is_there, after = text.rpartition(" (details in ")
+        return f"{before}{at}{is_there}{after}" if is_there else text
     # In place of the words that a record may say, from the name of the error on.
     kind = message.partition(":")[0].rpartition(".")[2]
     before, is_there, after = text.partition(f"{kind}: ")
@@ -51,7 +59,24 @@ def in_full(cause: str | None, store: Path) -> str:
     if not is_there or not details:
         return f"{text}; in full: {message}"
     _, raised_from, cause = words.partition(", from ")
-    return f"{before}{message}{raised_from}{cause} (details in {details}"
+    return f"{before}{message}{raised_from}{cause}{at} (details in {details}"
+
+
+def _place_in(lines: Iterable[str]) -> str:
+    """The innermost line of a traceback in a file of somebody's own; in one of this project where
+    all others are of libraries; "" if there is none."""
+    of_users, of_ours = "", ""
+    for matched in filter(None, map(FRAME.match, lines)):
+        path = Path(matched[1])
+        if any(path.is_relative_to(library) for library in library_folders()):
+            continue
+        place = f"{shown_path(path)}, line {matched[2]}"
+        top = path.relative_to(ROOT).parts[0] if path.is_relative_to(ROOT) else ""
+        if is_of_this_project(top):
+            of_ours = place
+        elif path.is_absolute():
+            of_users = place
+    return of_users or of_ours
 
 
 def table_of(text_columns: Iterable[str], number_columns: Iterable[str], **titles: Any) -> Table:

@@ -40,7 +40,7 @@ from bench.training.seeding import kept_random_state
 from bench.training.training import Member, Stopped
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
-from core.progress import Report
+from core.progress import Report, phase
 
 
 def make(
@@ -53,7 +53,9 @@ def make(
         KeyboardInterrupt: the run was stopped; its checkpoint is kept.
     """
     prepare_data(configuration, report)
-    identity = identify(configuration)
+    name = f"{configuration.label} seed {configuration.seed}"
+    with phase(report, f"{name}: reading the data"):  # which are part of the identity
+        identity = identify(configuration)
     note_beginning(identity)
     record = find(identity, role)
     if record is not None:

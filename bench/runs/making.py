@@ -108,6 +108,11 @@ class TrainingRun(Run):
 
     def prepare(self) -> None:
         self.trained = self._trained()
+        with self.phase("examining the trained model"):
+            self._examine_trained()
+
+    def _examine_trained(self) -> None:
+        assert self.trained is not None
         self.model = self._model_with_weights(self.trained)
         trained_by = self.training.task if self.training else self.task
         positions = self.trained.report.padded_positions
@@ -117,7 +122,8 @@ class TrainingRun(Run):
         )
 
     def measure(self, split: Split) -> Evaluation:
-        with self.examined.during_evaluation() if self.examined is not None else nullcontext():
+        watched = self.examined.during_evaluation() if self.examined is not None else nullcontext()
+        with self.phase(f"evaluating on {split}"), watched:
             return evaluate(self.task, self.model, split, self.device, self.configuration.seed)
 
     def conclude(self) -> None:
@@ -125,7 +131,10 @@ class TrainingRun(Run):
         for run in runs:
             if not is_own(run.configuration.tasks["_target_"]):
                 steps = total_steps(run.task, run.configuration.training)
-                examine_task_again(run.configuration, run.task, run.identity.provenance.data, steps)
+                with self.phase("examining the data again"):
+                    examine_task_again(
+                        run.configuration, run.task, run.identity.provenance.data, steps
+                    )
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
         trained = self.trained
@@ -283,8 +292,8 @@ class TrainingRun(Run):
         Raises:
             UnfitModel: it cannot; says why.
         """
-        self.report(f"{self.description}: examining the model", 0, 1)
-        return examine_model(self.configuration, self.task, self.device)
+        with self.phase("examining the model"):
+            return examine_model(self.configuration, self.task, self.device)
 
     def _rehearse(self) -> None:
         """Measure fresh weights by a task of somebody else, so that what stops its evaluation, or
@@ -306,11 +315,11 @@ class TrainingRun(Run):
             return evaluate(self.task, model, split, self.device, seed)
 
         try:
-            with watched_sequences(model) as on_validation:
+            with self.phase("rehearsing"), watched_sequences(model) as on_validation:
                 evaluation = measured("validation")
             if fault := fault_of_evaluation(evaluation, "validation", self.task.headline.name):
                 raise UserError(f"tasks ({target}): {fault}")
-            with watched_sequences(model) as on_test:
+            with self.phase("rehearsing"), watched_sequences(model) as on_test:
                 evaluation = measured("test")
             if fault := fault_of_evaluation(evaluation, "test", self.task.headline.name):
                 raise UserError(f"tasks ({target}): {fault}")
@@ -321,8 +330,8 @@ class TrainingRun(Run):
         _rehearsed.add(key)
 
     def _count_cost(self) -> Cost:
-        self.report(f"{self.description}: counting a step", 0, 1)
-        cost, self.fresh = examined_and_counted(self.configuration, self.task, self.device)
+        with self.phase("counting a step"):
+            cost, self.fresh = examined_and_counted(self.configuration, self.task, self.device)
         return cost
 
     def _model_with_weights(self, trained: TrainedSummary) -> nn.Module:

@@ -7,6 +7,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from core.files import write_atomically
 from core.privacy import told_message, without_places
-from core.progress import Report
+from core.progress import Report, phase
 from core.reading import LARGEST_NUMBER
 from tasks.interface import Evaluation, Split, Task
 from tasks.measurement import Diverged, Measurement, Refused
@@ -48,6 +49,10 @@ class Run(ABC):
 
     def prepare(self) -> None:  # noqa: B027  # most have nothing to do before
         """All that comes before the first split is measured."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """A block that is reported under a name, as what the run is at."""
+        return phase(self.report, f"{self.description}: {name}")
 
     @abstractmethod
     def measure(self, split: Split) -> Evaluation:

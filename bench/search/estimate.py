@@ -25,6 +25,7 @@ from bench.search.forecast_table import (
 )
 from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, SweepPlan
+from bench.search.remaining.left import about, seconds_on_record
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
@@ -299,16 +300,51 @@ def _cells(chosen: Sequence[Estimate], size: str, failed: str, workers: int = 1)
 
 
 def print_run_count(configurations: Sequence[Configuration]) -> None:
-    """How many single runs there are, and of how many optimiser steps."""
+    """How many single runs there are, of how many optimiser steps, and how long they take: by a few
+    steps of each setting here, or, of runs that are not trained in steps, by records."""
     first = configurations[0]
-    labels = " and ".join(dict.fromkeys(c.label for c in configurations))
+    tasks = " and ".join(dict.fromkeys(c.task for c in configurations))
+    screen = console()
     if first.takes is not None:
-        console().print(f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {first.task}")
+        seconds = seconds_on_record(configurations)
+        time = "no run on record says how long" if seconds is None else about(seconds)
+        screen.print(
+            f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {tasks}: {time}",
+            soft_wrap=True,
+        )
         return
-    steps = total_steps(build_task(first), first.training)
-    starts = first.training.restarts
-    each = f"{steps:,} steps" + (f" from each of {starts} starts" if starts > 1 else "")
-    console().print(
-        f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {labels} on {first.task}, of "
-        f"{each}: {len(configurations) * starts * steps:,} steps"
+    labels = " and ".join(dict.fromkeys(c.label for c in configurations))
+    lengths = [c.training.steps or total_steps(build_task(c), c.training) for c in configurations]
+    starts = [c.training.restarts for c in configurations]
+    steps = [length * count for length, count in zip(lengths, starts, strict=True)]
+    each = " or ".join(f"{length:,}" for length in sorted({*lengths})) + " steps"
+    if max(starts) > 1:
+        each += f" from each of {' or '.join(map(str, sorted({*starts})))} starts"
+    screen.print(
+        f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {labels} on {tasks}, of "
+        f"{each}: {sum(steps):,} steps",
+        soft_wrap=True,
+    )
+    screen.print(_time_of_steps(configurations, steps), soft_wrap=True)
+
+
+def _time_of_steps(configurations: Sequence[Configuration], steps: Sequence[int]) -> str:
+    """How long trainings of so many steps each take, by a few steps of those that differ in more
+    than their seeds."""
+    of_step: dict[str, float] = {}
+    seconds = 0.0
+    for configuration, count in zip(configurations, steps, strict=True):
+        resolved = configuration.resolved()
+        resolved["tasks"].pop("data_seed", None)
+        key = f"{configuration.task} {resolved}"
+        if key not in of_step:
+            try:
+                _, _, of_step[key] = _probe(configuration)
+            except Exception as error:  # whatever a model raises
+                return f"no estimate of the time: {_sentence_of(error)}"
+        seconds += of_step[key] * count
+    workers = max(1, workers_at_once(configurations[0], len(configurations)))
+    return (
+        f"time: about {duration(seconds / workers)} of training alone, without evaluation, with "
+        f"{workers} at a time"
     )

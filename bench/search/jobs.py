@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from bench.config.settings import Configuration
@@ -64,11 +65,22 @@ def execute(job: Job | JobStack, report: Report) -> Answer | list[Answer]:
     return [_execute(member, report) for member in job.jobs]
 
 
+def described(description: str, job: Job) -> str:
+    """What a run reports, with what the job is; the seed, which many jobs are named by, once. A
+    phase comes last: "LSTM seed 0, trial 3: examining the model"."""
+    run, separator, phase_of_run = description.partition(": ")
+    parts = [run]
+    for part in job.name.split(", "):
+        if not re.search(rf"\b{re.escape(part)}\b", run):
+            parts.append(part)
+    return f"{', '.join(parts)}{separator}{phase_of_run}"
+
+
 def _execute(job: Job, report: Report) -> Answer:
     """Obtain a job's record; a setting that the model refuses is an answer, not an exception."""
 
     def report_job(description: str, done: int, total: int) -> None:
-        report(f"{description}, {job.name}", done, total)
+        report(described(description, job), done, total)
 
     configuration = job.configuration
     use_places(configuration.source_files)

@@ -6,7 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
@@ -30,6 +30,7 @@ MAKING = ("workers", "executor", "storage", *RAY)
 SEARCH = ("n_trials", "extend", "sampler", "choose_over")
 SHORT_NAMES = (*SEARCH, "seeds", "data_seeds", "stack", *MAKING)
 SPACE = "sweep.search_space"
+N_TRIALS = "sweep.n_trials"
 Settings = dict[str, Any]  # dotted key -> value
 
 
@@ -88,33 +89,19 @@ class SweepPlan:
 
     Attributes:
         device_like: the device that a dry run is for; None is this machine, by real steps.
+        tries_whole_grid: a person wrote the grid and no number of trials, which is then its size.
     """
 
     entries: list[Entry]
     settings: SweepSettings
     dry_run: bool
     device_like: str | None = None
+    tries_whole_grid: bool = False
 
     @property
     def runs(self) -> int:
         """Trials and final runs, if every space has as many settings as there are trials."""
         return len(self.entries) * (self.settings.n_trials + self.settings.finals)
-
-    def note_on_trials(self) -> str | None:
-        """Which search spaces hold fewer settings than the trials asked for, or but one."""
-        trials = self.settings.n_trials
-        if trials == 1 and all(entry.settings == 1 for entry in self.entries):
-            preset = self.entries[0].configuration.preset
-            settings = [shown(key, value) for key, value in self.entries[0].first().items()]
-            only = f" ({' '.join(settings)})" if settings else ""
-            return f"the search space has one setting at preset {preset}{only}: nothing is tuned"
-        small = [entry for entry in self.entries if entry.settings < trials]
-        if not small:
-            return None
-        sizes = sorted({entry.settings for entry in small})
-        counts = " or ".join(map(str, sizes)) + (" setting" if sizes == [1] else " settings")
-        models = "" if small == self.entries else f" of {', '.join(entry.name for entry in small)}"
-        return f"n_trials={trials}, but the search space{models} has only {counts}"
 
 
 def plan_sweep(settings: Mapping[str, Any]) -> SweepPlan:
@@ -170,7 +157,22 @@ def plan_sweep(settings: Mapping[str, Any]) -> SweepPlan:
             f"the search space has the key '{key}', which no model of this sweep has: "
             + nearest(key, keys)
         )
-    return SweepPlan(entries, first.sweep, dry_run, device_like)
+    is_whole = SPACE in remaining and N_TRIALS not in remaining and first.sweep.sampler == "grid"
+    if is_whole:
+        entries = _with_trials(entries, max(entry.settings for entry in entries))
+    sweep = entries[0].configuration.sweep
+    return SweepPlan(entries, sweep, dry_run, device_like, is_whole)
+
+
+def _with_trials(entries: Iterable[Entry], n_trials: int) -> list[Entry]:
+    """The same models with another number of trials."""
+    of_other_number = []
+    for entry in entries:
+        configuration = entry.configuration
+        if configuration.sweep.n_trials != n_trials:
+            configuration = configuration.with_({N_TRIALS: n_trials})
+        of_other_number.append(replace(entry, configuration=configuration))
+    return of_other_number
 
 
 def _refuse_nearly_dry_run(settings: Mapping[str, Any]) -> None:

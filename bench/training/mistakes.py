@@ -5,19 +5,77 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
+from torch import nn
 
 from bench.config.external import how_models_are_built, load_class
 from bench.records.code import is_own
+from bench.training.numerics import in_eval_mode
+from core.arguments import as_plain, described
 from core.errors import UserError, first_line, is_out_of_memory, nearest, place_of
+from tasks.interface import Batch, Evaluation, Split, Task
 
+SPLITS = ("validation", "test")
 TASKS_OF_OURS = "tasks/"  # how places in this project's tasks begin, whose refusals are whole
 CALLER = "building.py"  # beside this file: where classes are called
+
+
+def check_calls(task: Task) -> None:
+    """Let the methods that a loop of one's own calls refuse wrong arguments in a sentence, and
+    measure without gradients and in eval mode. The task is changed, and its class is not."""
+    draw = task.training_batch
+    measure, validate = in_eval_mode(task.evaluate), in_eval_mode(task.validation_loss)
+
+    @wraps(draw)
+    def training_batch(seed: int, step: int, size: int) -> Batch:
+        numbers = []
+        for name, value, least in (("seed", seed, 0), ("step", step, 0), ("size", size, 1)):
+            number = as_plain(value)
+            if isinstance(number, bool) or not isinstance(number, int) or number < least:
+                raise UserError(
+                    f"{name} is a whole number from {least} on, and not {described(value)}"
+                )
+            numbers.append(number)
+        return draw(*numbers)
+
+    @wraps(measure)
+    def evaluate(model: nn.Module, split: Split, device: torch.device | str) -> Evaluation:
+        if split not in SPLITS:
+            raise UserError(f"there is no split {split!r}: {nearest(str(split), SPLITS)}")
+        _refuse_device(model, device)
+        measured: Evaluation = measure(model, split, device)
+        return measured
+
+    @wraps(validate)
+    def validation_loss(model: nn.Module, device: torch.device | str) -> float:
+        _refuse_device(model, device)
+        loss: float = validate(model, device)
+        return loss
+
+    for method in (training_batch, evaluate, validation_loss):
+        object.__setattr__(task, method.__name__, method)
+
+
+def _refuse_device(model: nn.Module, device: torch.device | str) -> None:
+    """Refuse what is no device here, and what is no model on it."""
+    if not isinstance(model, nn.Module):
+        raise UserError(f"a model is a torch.nn.Module that was built, and not {described(model)}")
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise UserError(f"device is 'cpu' or 'cuda', and not {described(device)}") from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device={device}, but PyTorch finds no GPU here: use 'cpu'")
+    own = next((parameter.device for parameter in model.parameters()), place)
+    if own.type != place.type:
+        raise UserError(f"the model is on {own}, and device is {place}: model.to({str(place)!r})")
 
 
 def way_on(error: TypeError, group: str, node: Mapping[str, Any], has_tokens: bool) -> str:

@@ -15,8 +15,10 @@ from functools import partial
 from types import FunctionType
 
 from bench.config.groups import choices, model_groups
+from bench.records.code import ClassOfFile
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
+from core.amounts import amount
 from core.arguments import described, refuse_unknown
 from core.errors import UserError, nearest
 from reproduce.claims.grammar import Measured, Rule, Runs
@@ -178,7 +180,9 @@ def _refuse_metric(measured: Measured, records: Records) -> None:
 def _without_value(runs: Runs, records: Records) -> str:
     """Which setting of some runs has a value that none has; "" where there are such runs."""
     of_model = _of_model(runs, records)
-    if not of_model or any(map(runs.has, of_model)):
+    if not of_model:
+        return _of_another_file(runs, records)
+    if any(map(runs.has, of_model)):
         return ""
     for key, value in runs.settings.items():
         values = [_settings(record).get(key) for record in of_model]
@@ -186,6 +190,21 @@ def _without_value(runs: Runs, records: Records) -> str:
             listed = _listed({repr(other) for other in values})
             return f"of {runs.label} there are runs with {key} = {listed}, and none with {value}"
     return f"of {runs.label} no run has all settings that are asked for"
+
+
+def _of_another_file(runs: Runs, records: Records) -> str:
+    """That classes of these names are there, but not of the files that were named as they are now;
+    "" where no class is."""
+    models = [runs.model] if isinstance(runs.model, str) else list(runs.model)
+    by_name = dataclasses.replace(runs, task=str(runs.task), model=tuple(map(str, models)))
+    others = _of_model(by_name, records)
+    if not others:
+        return ""
+    named = next(n for n in [*models, runs.task] if isinstance(n, ClassOfFile))
+    return (
+        f"{amount(len(others), 'run')} of {named} {'is' if len(others) == 1 else 'are'} of another "
+        f"file than {named.target} as it is now: its name alone, {str(named)!r}, takes them all"
+    )
 
 
 def _mixed(runs: Runs, records: Records) -> str:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from bench.config.source_files import class_name
+from bench.records.code import is_of_file, named_class
 from bench.records.numbers import by_data_seed, drawn_anew, items_of, kind_of
 from bench.records.schema import RunRecord
 from core.statistics import Items, Kind
@@ -46,7 +46,8 @@ class Runs:
 
     Attributes:
         task, model: names; of a model several that share a row. A class of one's own may be named
-            by its place, ``./net.py:GRU`` or ``package.GRU``.
+            by its file, ``./net.py:GRU``: these are the runs of that file as it is now. Of
+            ``package.GRU`` the name of the class counts alone.
         settings: keys of the configuration such as "models.layers", with the values they must have.
         choose: a further condition on a record.
         baseline: the predictor without training of this label, instead of trained runs.
@@ -60,13 +61,12 @@ class Runs:
     baseline: str = ""
 
     def __post_init__(self) -> None:
-        # A record has the name of the class alone, wherever its file lies.
         for attribute in ("task", "model"):
             name = getattr(self, attribute)
             if isinstance(name, str):
-                object.__setattr__(self, attribute, class_name(name))
+                object.__setattr__(self, attribute, named_class(name))
             elif isinstance(name, list | tuple):
-                names = tuple(class_name(n) if isinstance(n, str) else n for n in name)
+                names = tuple(named_class(n) if isinstance(n, str) else n for n in name)
                 object.__setattr__(self, attribute, names)
 
     def but(self, label: str, settings: Mapping[str, Any] | None = None, **changes: Any) -> Runs:
@@ -99,6 +99,9 @@ class Runs:
         for key, value in self.settings.items():
             if setting(record, key) != value:
                 return False
+        models = (self.model,) if isinstance(self.model, str) else self.model
+        if not (is_of_file((self.task,), record, "tasks") and is_of_file(models, record, "models")):
+            return False
         return self.choose is None or self.choose(record)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 import bench
@@ -100,6 +101,30 @@ def test_what_is_examined_is_a_model_and_stops_with_a_sentence(
         examine(model, task, seed="0")
     with pytest.raises(UnfitModel, match=r"Linear stops at sequences of RegBench, inputs int64"):
         examine(nn.Linear(3, 3), task)
+
+
+def test_methods_of_a_loaded_task_refuse_in_a_sentence(task: Task, model: nn.Module) -> None:
+    evaluate: Callable[..., Any] = task.evaluate
+    with pytest.raises(UserError, match="there is no split 'tset': did you mean 'test'"):
+        evaluate(model, "tset", "cpu")
+    if not torch.cuda.is_available():
+        for device in ("cuda", torch.device("cuda:0")):
+            with pytest.raises(UserError, match=r"device=cuda.*, but PyTorch finds no GPU here"):
+                evaluate(model, "validation", device)
+            with pytest.raises(UserError, match="finds no GPU here"):
+                task.validation_loss(model, device)
+    for place in ("auto", None):
+        with pytest.raises(UserError, match="device is 'cpu' or 'cuda', and not "):
+            evaluate(model, "validation", place)
+    with pytest.raises(UserError, match="the model is on meta, and device is cpu"):
+        evaluate(nn.Linear(2, 2, device="meta"), "test", device="cpu")
+    with pytest.raises(UserError, match=r"a model is a torch\.nn\.Module .*, and not 'gpt2'"):
+        evaluate("gpt2", "test", "cpu")
+    draw: Callable[..., Any] = task.training_batch
+    for name, value in (("size", -3), ("size", 0), ("seed", -1), ("step", 1.5), ("step", "0")):
+        with pytest.raises(UserError, match=f"{name} is a whole number from . on, and not "):
+            draw(**{"seed": 0, "step": 0, "size": 2, name: value})
+    assert draw(np.int64(0), 0, size=2).inputs.equal(draw(0, 0, 2).inputs)
 
 
 def test_scalars_paths_and_records_are_taken_as_what_they_are(tmp_path: Path) -> None:

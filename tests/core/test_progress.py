@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import queue
+from contextlib import suppress
 
 import pytest
 
@@ -81,6 +82,24 @@ def test_a_total_that_changes_on_the_way_keeps_the_time(clock: list[float]) -> N
     assert stream.getvalue().splitlines() == [
         "runs of the sweep: 2/4, about 60 s left",
         "runs of the sweep: 5/5, done in 82 s",
+    ]
+
+
+def test_a_phase_is_named_while_it_lasts_and_no_longer(clock: list[float]) -> None:
+    stream = io.StringIO()
+    with progress.progress(stream) as report:
+        with progress.phase(report, "LSTM seed 0: examining the model"):
+            clock[0] += 0.5
+        with progress.phase(report, "LSTM seed 0: counting a step"):
+            clock[0] += 12
+            report("LSTM seed 0: counting a step", 0, 1)
+        with suppress(KeyError), progress.phase(report, "LSTM seed 0: evaluating"):
+            clock[0] += 30
+            raise KeyError
+    assert stream.getvalue().splitlines() == [
+        "LSTM seed 0: counting a step: 0/1, time left not known yet",
+        "LSTM seed 0: counting a step: 1/1, done in 12 s",
+        "LSTM seed 0: evaluating: 1/1, done in 30 s",
     ]
 
 

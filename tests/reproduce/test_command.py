@@ -248,12 +248,15 @@ def test_a_word_that_is_far_from_all_gets_one_short_sentence(tmp_path: Path) -> 
         assert len(str(error.value)) < 90
 
 
-def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys) -> None:
+def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("bench.search.estimate._probe", lambda configuration: (7, 2.0, 0.5))
     words = [f"store={tmp_path / 'store'}", "dry_run=true", "training.steps=30", "seeds=4"]
+    words.append("workers=1")
     assert main(["figure10", *words, "training.restarts=2", "device_like=h100"], FIGURES) == OK
     assert "4 runs of " in (shown := capsys.readouterr().out)
     assert "as if there were no record yet; nothing was written" in shown
     assert "30 steps from each of 2 starts: 240 steps" in shown
+    assert "time: about 2 min of training alone" in shown  # half a second each
     assert "device_like=h100 is for sweeps, and this figure has none" in shown
     assert list(tmp_path.iterdir()) == []
 
@@ -366,12 +369,16 @@ def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     assert preset.startswith("smoke tasks.contexts_every=30 ")
     assert _left(words, capsys).startswith("every run that this figure needs has a record of the ")
     next(path for path in records if path.name.endswith("-s1.json")).unlink()
-    assert _left(words, capsys).startswith("1 of the 5 runs that are needed has no record of the ")
-    how = "training. What these alone take: python -m reproduce evidence preset=smoke dry_run=true"
-    assert _left([*words, "seeds=3"], capsys).endswith(f": 2 × run, 1 × control without {how}")
+    assert _left(words, capsys).startswith("1 of the 5 runs of this figure has no record of the ")
+    left = _left([*words, "seeds=3"], capsys)
+    assert ": 2 × run, 1 × control without training; 4 have one: 1 × run, 2 × control" in left
+    assert left.endswith(". What these alone take: " + HOW_LONG)
     nobody = ["figure5", f"store={tmp_path / 'none'}", "committed=false"]  # its defaults neither
-    assert "21 of the 21 runs that are needed have no record of your own" in _left(nobody, capsys)
+    assert "21 of the 21 runs of this figure have no record of your own" in _left(nobody, capsys)
     assert "has a record of the project" in _left(nobody[:2], capsys)
+
+
+HOW_LONG = "python -m reproduce evidence preset=smoke dry_run=true"
 
 
 def _left(words: list[str], capsys) -> str:

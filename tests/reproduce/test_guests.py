@@ -110,7 +110,7 @@ def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_ab
     capsys.readouterr()
     assert main(["table3", GUEST, *SHORT, "seeds=2", "dry_run=true"], FIGURES) == OK
     left = capsys.readouterr().out.splitlines()[-1]
-    assert "runs that are needed have no record" in left
+    assert "runs of this figure have no record" in left
     assert "python -m reproduce evidence" not in left
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
@@ -52,10 +53,23 @@ READ_FOR_SPEED = 3  # records of each model: their median is near enough for a f
 MOST_LISTED = 2  # settings of committed rows in a sentence, the most frequent ones
 
 
+def in_folder(place: Path) -> str:
+    """Where records lie, as part of a sentence: "in runs/"."""
+    return f"in {shown_place(place)}/"
+
+
 def in_kinds(runs: Sequence[PlannedRun]) -> str:
     """How many runs there are of each kind: "4 × trial, 6 × final run"."""
     kinds = Counter(KINDS[run.role] for run in runs)
     return ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
+
+
+def _in_kinds_and_trainings(runs: Sequence[PlannedRun]) -> str:
+    """As :func:`in_kinds`, with how many trainings these take, where a final run has the weights of
+    a trial."""
+    trainings = len({run.training for run in runs if run.role not in ("control", "baseline")})
+    kinds = in_kinds(runs)
+    return kinds if trainings == len(runs) else f"{kinds}; {amount(trainings, 'training')}"
 
 
 @dataclass(frozen=True)
@@ -65,11 +79,13 @@ class Remaining:
     Attributes:
         runs: of each entry, by its name.
         predictors: those of the task without training.
+        may_serve_finals: a model whose trials are still to be made has final runs on record.
     """
 
     plan: SweepPlan
     runs: Mapping[str, Sequence[PlannedRun]]
     predictors: PlannedRun
+    may_serve_finals: bool = False
 
     @classmethod
     def of(cls, plan: SweepPlan) -> Remaining:
@@ -79,8 +95,13 @@ class Remaining:
         shelf = Shelf(first.preset, Store(first.store), committed)
         runs = {}
         for entry in plan.entries:
-            runs[entry.name] = list(searched_runs(entry, shelf))
-        return cls(plan, runs, predictors_run(first, shelf))
+            runs[entry.name] = list(searched_runs(entry, shelf, with_trials=True))
+        may_serve_finals = False
+        for entry in plan.entries:
+            is_searched = any(run.role == "trial" for run in missing(runs[entry.name]))
+            if is_searched and any(True for _ in shelf.finals(entry.configuration)):
+                may_serve_finals = True
+        return cls(plan, runs, predictors_run(first, shelf), may_serve_finals)
 
     @property
     def first(self) -> Configuration:
@@ -99,14 +120,14 @@ class Remaining:
     def without(self) -> str:
         """How many runs have no record, as a sentence."""
         every = [run for runs in self.runs.values() for run in runs]
-        place = shown_place(self.first.store)
-        where = f"of the project or below {place}" if self.first.committed else f"below {place}"
+        place = in_folder(self.first.store)
+        where = f"of the project or {place}" if self.first.committed else place
         if not self.missing:
             return f"every run of this sweep has a record {where}: nothing would be trained"
         have = "has" if len(self.missing) == 1 else "have"
         return (
             f"{len(self.missing)} of the {len(every)} runs of this sweep {have} no record {where}: "
-            + in_kinds(self.missing)
+            + _in_kinds_and_trainings(self.missing)
         )
 
     def beginning(self, title: str = "", settings_in_words: str = "") -> list[str]:
@@ -124,8 +145,13 @@ class Remaining:
         name = ", ".join(filter(None, [title, words, f"preset {self.first.preset}"]))
         sentences = [
             f"{name}: {count} of {models} to make "
-            f"({in_kinds(self.missing)}), {_about(self._seconds(self.missing))}"
+            f"({_in_kinds_and_trainings(self.missing)}), {_about(self._seconds(self.missing))}"
         ]
+        if self.may_serve_finals:
+            sentences[0] += (
+                "; a final run that has a record, as a setting that was chosen before may have, is "
+                "served and counted no more"
+            )
         # A figure has several sweeps, and settings of its own.
         return sentences if title else [*self.beside_guests(), *sentences]
 
@@ -224,6 +250,14 @@ def beginning_of_runs(
     return f"{tasks}, preset {first.preset}: {count} to make ({in_kinds(left)}), {_about(seconds)}"
 
 
+def seconds_on_record(configurations: Sequence[Configuration]) -> float | None:
+    """How long all of some single runs take at the speed of those on record, if there are any."""
+    store = Store(configurations[0].store)
+    shelf = Shelf(configurations[0].preset, store, ())
+    runs = [single_run(configuration, shelf) for configuration in configurations]
+    return _seconds_of(runs, configurations)
+
+
 def _seconds_of(runs: Sequence[PlannedRun], models: Sequence[Configuration]) -> float | None:
     """How long runs take at the speed of those on record, with as many workers as they ask for;
     None where no record tells of any model. Controls are not trained, and cost a moment.
@@ -248,8 +282,12 @@ def _seconds_of(runs: Sequence[PlannedRun], models: Sequence[Configuration]) -> 
 
 
 def _steps_of(configuration: Configuration) -> int:
-    """Of a training whose steps are known; 1 where a run is counted as one, as a measurement is."""
-    return (configuration.training.steps or 1) if configuration.takes is None else 1
+    """Of all starts of a training whose steps are known; 1 where a run is counted as one, as a
+    measurement is."""
+    training = configuration.training
+    if configuration.takes is not None or training.steps is None:
+        return 1
+    return training.steps * training.restarts
 
 
 def _in_words(settings: Mapping[str, Any]) -> str:
@@ -259,6 +297,11 @@ def _in_words(settings: Mapping[str, Any]) -> str:
 def _about(seconds: float | None) -> str:
     if seconds is None:
         return "how long is known after the first of them (dry_run=true estimates it)"
+    return about(seconds)
+
+
+def about(seconds: float) -> str:
+    """Seconds that records tell, in words."""
     return f"about {duration(max(1.0, seconds))} at the speed of the runs on record"
 
 

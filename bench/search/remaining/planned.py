@@ -68,11 +68,20 @@ def predictors_run(configuration: Configuration, shelf: Shelf) -> PlannedRun:
     return PlannedRun(of, "baseline", key, key, names, records[0] if records else None)
 
 
-def searched_runs(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
-    """A model of a sweep: the final runs of the setting that a search chose, else trials first."""
+def searched_runs(entry: Entry, shelf: Shelf, *, with_trials: bool = False) -> Iterator[PlannedRun]:
+    """A model of a sweep: the final runs of the setting that a search chose, else trials first.
+
+    Args:
+        with_trials: trials of a search that has chosen are listed too, as served by its record, so
+            that a sweep counts as many runs before and after them.
+    """
     configuration = entry.configuration
-    chosen = _chosen(entry, shelf)
-    if chosen is not None:
+    search = _search_on_record(entry, shelf)
+    if search is not None:
+        record, chosen = search
+        for number in range(_budget(entry) if with_trials else 0):
+            key = f"trial {number} of {record.run_id} {configuration.overrides}"
+            yield PlannedRun(configuration, "trial", key, key, served=record)
         for final in chosen.final_runs():
             yield single_run(final, shelf, "final")
         return
@@ -87,9 +96,14 @@ def searched_runs(entry: Entry, shelf: Shelf) -> Iterator[PlannedRun]:
         yield PlannedRun(final, "final", key, training)
 
 
-def _chosen(entry: Entry, shelf: Shelf) -> Configuration | None:
-    """The setting that a search over this space has come to, among finished final runs."""
-    budget = min(entry.configuration.sweep.n_trials, entry.settings)
+def _budget(entry: Entry) -> int:
+    """How many trials a search makes, before its space grows."""
+    return min(entry.configuration.sweep.n_trials, entry.settings)
+
+
+def _search_on_record(entry: Entry, shelf: Shelf) -> tuple[RunRecord, Configuration] | None:
+    """A finished final run of a search over this space, and the setting that it came to."""
+    budget = _budget(entry)
     for record in shelf.finals(entry.configuration):
         study = record.study
         if study is None or not covers(study.search_space, entry.space):
@@ -99,7 +113,7 @@ def _chosen(entry: Entry, shelf: Shelf) -> Configuration | None:
             setting = {key: _value(record, key) for key in study.search_space}
             chosen = entry.at(setting)
             if record.identity in shelf.identities(chosen):
-                return chosen
+                return record, chosen
     return None
 
 

@@ -107,6 +107,13 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         (["tasks=regbenhc", "models=gpt2"], "did you mean 'regbench'? python -m bench lists"),
         (["tasks=regbench", "models=gtp2"], "did you mean 'gpt2'? python -m bench lists"),
         (["tasks=regbench", "models=[gpt2,lstm]"], "see bench.sweep"),
+        (
+            ["tasks=regbench", "models=zzz"],
+            "', and python -m bench lists them all; one of your own",
+        ),
+        (["models=gpt2"], "tasks: attention, attention_descent, babistories and "),
+        (["tasks=regbench"], "more, python -m bench lists them all"),
+        ([*BASE, "preset=samll"], "did you mean 'smoke'? valid names: gpu, laptop, paper, smoke"),
         ([*BASE, "preset=huge"], "there is no preset 'huge': valid names: gpu, laptop, paper"),
         (["tasks=regbench", "models._target_=nowhere.Model"], "cannot import 'nowhere.Model'"),
         (["tasks=regbench", "models._target_=nowhere.Mamba"], "a name of its own"),
@@ -135,6 +142,11 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
             ["tasks=bigram", "models=gpt2", "tasks.text=book.txt"],
             "has no effect with tasks.source=tiny_shakespeare: it is read with tasks.source=text",
         ),
+        (
+            [*BASE, "sweep.search_space={training.lr:[1e-3,3e-3"],
+            "brackets are not closed, ]} at the end: 'sweep.search_space={training.lr:[1e-3,3e-3]}",
+        ),
+        ([*BASE, "training.betas=[0.9,0.99"], "a bracket is not closed, ] at the end: '"),
         ([*BASE, "store=a(b"], """as they are: 'store="a(b"'"""),
         ([*BASE, "store=a,b"], """as they are: 'store="a,b"'"""),
         (

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from bench.executors.interface import ATTEMPTS
-from bench.executors.processes import InProcess, Pool
+from bench.executors.processes import STARTING, InProcess, Pool
 from core.errors import UserError
 from core.progress import Report, silent
 from tests.bench.processes import wait_for
@@ -104,7 +104,9 @@ def test_pool_keeps_its_workers_and_passes_their_reports_on():
     assert values == {n: n * n for n in range(8)}
     assert len(processes) <= 2
     assert os.getpid() not in processes
-    assert sorted(reports) == [(f"job {n}", 1, 1) for n in range(8)]
+    assert sorted(r for r in reports if r[0] != STARTING) == [(f"job {n}", 1, 1) for n in range(8)]
+    assert reports[0] == (STARTING, 0, 1)
+    assert [r for r in reports if r[0] == STARTING][-1] == (STARTING, 1, 1)
     assert not any(psutil.pid_exists(process) for process in processes)
 
 

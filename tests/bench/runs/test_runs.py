@@ -213,7 +213,9 @@ def test_a_model_of_another_package_and_its_failures(
     told = (store / "work" / bug_record.run_id / "traceback.txt").read_text()
     assert "no such thing" in told
     assert "no such thing" not in str(bug_record.cause)
-    assert "failed: RuntimeError: no such thing (details in work/" in bug.stdout
+    line = 1 + next(n for n, text in enumerate(FOREIGN.splitlines()) if "no such thing" in text)
+    place = f"in {package / 'my_package.py'}, line {line} (details in work/"
+    assert f"failed: RuntimeError: no such thing {place}" in bug.stdout
     assert bug.stdout.count("RuntimeError") == 1
 
     # Identity is by source: another body, another run. Started in its folder, a process finds it.

@@ -16,6 +16,7 @@ import torch
 from bench.config.config import compose
 from bench.config.limits import GPU_SHARE
 from bench.executors.processes import Pool
+from bench.search.jobs import Job, described
 from bench.search.placement import _cluster, _packages, _shares, workers_at_once
 from bench.training.building import check_fits
 from bench.training.numerics import set_numerics
@@ -218,3 +219,18 @@ def test_nodes_get_the_files_of_a_model_that_is_in_no_package(
         models = {**configuration.models, "_target_": target}
         found = _packages([configuration.model_copy(update={"models": models})])
         assert sorted(found) == [str(tmp_path / name) for name in sent]
+
+
+def test_a_run_is_described_with_its_job_and_its_seed_once() -> None:
+    configuration = compose(LAPTOP)
+    for name, description, expected in (
+        ("seed 1", "Memory units seed 1, start 1 of 3", "Memory units seed 1, start 1 of 3"),
+        ("control, seed 1", "LSTM seed 1", "LSTM seed 1, control"),
+        ("seed 1", "LSTM seed 12", "LSTM seed 12, seed 1"),
+        (
+            "trial 3",
+            "LSTM seed 0: examining the model",
+            "LSTM seed 0, trial 3: examining the model",
+        ),
+    ):
+        assert described(description, Job(name, configuration, "single")) == expected

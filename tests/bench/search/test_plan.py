@@ -6,6 +6,7 @@ import pytest
 
 from bench.config.config import compose
 from bench.search.plan import make_plan
+from bench.search.sweeping import note_on_trials
 from core.errors import USAGE, UserError
 from core.words import word
 
@@ -145,14 +146,41 @@ def test_space_of_the_task_may_have_keys_of_its_other_models(tmp_path):
 def test_small_search_spaces_are_told_by_name():
     space = "sweep.search_space={models.heads:[2,4],training.lr:[1e-3,1e-4]}"
     words = [*REGBENCH, "models=[gpt2,lstm]", space]
-    assert make_plan([*words, "n_trials=2"]).note_on_trials() is None
-    one = make_plan(["tasks=multi_query_recall", "models=lstm", "preset=smoke"]).note_on_trials()
+    assert note_on_trials(make_plan([*words, "n_trials=4", "models.heads=2"])) == (
+        "n_trials=4, but the search space has only 2 settings"
+    )
+    one = note_on_trials(make_plan(["tasks=multi_query_recall", "models=lstm", "preset=smoke"]))
     one_setting = "the search space has one setting at preset smoke (training.lr=0.01)"
     assert one == f"{one_setting}: nothing is tuned"
-    some = make_plan([*words, "n_trials=3"]).note_on_trials()
-    assert some == "n_trials=3, but the search space of models=lstm has only 2 settings"
-    both = make_plan([*words, "n_trials=50"]).note_on_trials()
+    some = note_on_trials(make_plan([*words, "n_trials=3"]))
+    assert some == (
+        "n_trials=3, but the search space of models=lstm has only 2 settings; 3 of 4 settings of "
+        "models=gpt2 are tried; n_trials=4 tries all"
+    )
+    both = note_on_trials(make_plan([*words, "n_trials=50"]))
     assert both == "n_trials=50, but the search space has only 2 or 4 settings"
+
+
+def test_all_of_a_grid_that_a_person_writes_is_tried_where_no_number_is_given():
+    words = ["tasks=multi_query_recall", "models=lstm", "preset=smoke"]
+    grid = [*words, "sweep.search_space={training.lr:[1e-3,3e-3,9e-3]}", "extend=2", "seeds=2"]
+    whole = make_plan(grid)
+    (entry,) = whole.entries
+    assert whole.settings.n_trials == entry.configuration.sweep.n_trials == entry.settings == 3
+    assert note_on_trials(whole) is None
+    assert whole.runs == 3 + 2
+    fewer = make_plan([*grid, "n_trials=1"])
+    assert fewer.settings.n_trials == 1
+    assert note_on_trials(fewer) == (
+        "1 of 3 settings is tried; n_trials=3 tries all, which extend=2 needs"
+    )
+    drawn = make_plan([*grid, "sampler=random", "extend=0"])
+    assert drawn.settings.n_trials == 1  # of the preset: a sample of a space needs its size
+    assert note_on_trials(drawn) == "1 of 3 settings is tried; n_trials=3 tries all"
+    two_sizes = "sweep.search_space={models.heads:[1,2],training.lr:[1e-3,1e-2]}"
+    several = make_plan([*words, "models=[gpt2,lstm]", two_sizes])
+    assert several.settings.n_trials == 4  # lstm has no heads, and two settings
+    assert note_on_trials(several) is None
 
 
 def test_of_a_key_that_is_given_twice_the_last_counts_as_for_a_single_run():

@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 
 from bench.config.groups import choices, task_card
+from bench.config.settings import Configuration
+from bench.records.schema import Cost, write_record
+from bench.records.store import Store
 from bench.search.driver import run_plan
 from bench.search.plan import make_plan
-from bench.search.remaining.left import Remaining
+from bench.search.remaining.left import Remaining, seconds_on_record
 from bench.sweep import main
 from core.errors import OK
 from core.progress import silent
 from reproduce.__main__ import reproductions
 from tests.bench.conftest import TINY
+from tests.bench.records import make_record
 
 GUEST = "models=+./gated.py:Gated"
 FILE = """
@@ -83,7 +87,7 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
 
     run_plan(make_plan(words), report, said.append)
     (sentence,) = said
-    assert ": 6 runs of 2 models to make (2 × trial, 4 × final run), " in sentence
+    assert ": 6 runs of 2 models to make (2 × trial, 4 × final run; 4 trainings), " in sentence
     models = [text.split(" seed")[0] for text, *_ in reports if " seed " in text]
     assert list(dict.fromkeys(models)) == ["Gated", "LSTM"]
     counts = [(done, total) for text, done, total in reports if text == "runs of the sweep"]
@@ -95,7 +99,7 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
     assert not said
     assert not [text for text, *_ in reports if text == "runs of the sweep"]
     run_plan(make_plan([*words, "seeds=3"]), report, said.append, "sweep 1 of 2", "tasks.x=1")
-    begun = "sweep 1 of 2, tasks.x=1, preset smoke: 2 of 6 runs of 2 models to make (2 × final run)"
+    begun = "sweep 1 of 2, tasks.x=1, preset smoke: 2 of 8 runs of 2 models to make (2 × final run)"
     assert said[0].startswith(begun)
     assert "about " in said[0]
     assert said[0].endswith("at the speed of the runs on record")
@@ -105,11 +109,31 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
     capsys.readouterr()
     assert main([*words, "dry_run=true", "seeds=3"]) == OK
     shown = " ".join(capsys.readouterr().out.split())
-    served = "every run of this sweep has a record below mine: nothing would be trained"
+    served = "every run of this sweep has a record in mine/: nothing would be trained"
     assert shown.endswith(served)
     assert "training time" not in shown
     assert main([*words, "dry_run=true", "seeds=4"]) == OK
-    assert "2 of the 8 runs of this sweep have no record below mine" in capsys.readouterr().out
+    assert (
+        "2 of the 10 runs of this sweep have no record in mine/: 2 × final run"
+        in capsys.readouterr().out
+    )
+
+
+def test_the_time_of_a_run_is_that_of_all_its_starts(tmp_path: Path) -> None:
+    words: dict[str, object] = {
+        "tasks": "three_moons",
+        "models": "memory_unit",
+        "preset": "gpu",
+        "device": "cpu",
+    }
+    words |= {"store": str(tmp_path), "sweep.workers": 0}
+    three = Configuration.of(words).with_(training_steps=100, training_restarts=3)
+    run_id = "three_moons-memory_unit-gpu-0123456789ab-s0"
+    cost = Cost(training_steps=300, wall_seconds=30.0)  # of all starts, as records have them
+    write_record(make_record(run_id=run_id, cost=cost), Store(tmp_path).records)
+    assert seconds_on_record([three]) == pytest.approx(30)
+    assert seconds_on_record([three.with_(training_restarts=1)]) == pytest.approx(10)
+    assert seconds_on_record([three, three.with_(seed=1)]) == pytest.approx(60)
 
 
 def test_who_asks_for_nothing_is_told_nothing(here: Path) -> None:

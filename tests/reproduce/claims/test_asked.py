@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import Number, Runs, above, judge, read_board, read_records, within
+from bench.config import source_files
+from bench.records.code import code_hash
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from tests.reproduce.claims.samples import record as make_run
@@ -26,7 +29,7 @@ def records() -> list[RunRecord]:
 RULES = [
     (Runs("M", model="memory_mosaik"), "there is no model 'memory_mosaik': did you mean"),
     (
-        Runs("M", model="./net.py:Zyx"),
+        Runs("M", model="net.Zyx"),
         r"no model 'Zyx': those there are '\w+', '\w+', '\w+' and \d+ more\Z",
     ),
     (Runs("M", model="GPT2"), "there is no model 'GPT2': did you mean 'gpt2'"),
@@ -156,11 +159,45 @@ def test_sides_that_differ_in_the_task_or_its_steps_are_told(records: list[RunRe
     assert "the sides differ in tasks.training_automata (100 and 100, 500)" in unnamed.evidence
 
 
-def test_a_class_of_a_file_is_named_by_its_place_too() -> None:
-    runs = [make_run(seed, 0.9, task="Sign", model="GatedConv") for seed in range(3)]
-    for model in ("GatedConv", "./gated_conv.py:GatedConv", "package.GatedConv"):
-        for task in ("Sign", "~/sign.py:Sign"):
-            named = Runs("mine", task=task, model=(model, "gpt2"))
-            assert (named.task, named.model) == ("Sign", ("GatedConv", "gpt2"))
-            one = named.but("mine", model=model)
-            assert judge(within(ACCURACY.of(one), 0.5), runs).seeds == 3
+def test_the_file_of_a_class_tells_its_runs_from_those_of_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(source_files, "_places", {})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "shared.py").write_text("SIZE = 3\n")
+    files = {"a.py": "1", "b.py": "2", "other/a.py": "3"}
+    runs: list[RunRecord] = []
+    for seed, (file, value) in enumerate(files.items()):
+        (tmp_path / file).write_text(f"import shared\n\nclass GRU:\n    value = {value}\n")
+        place = tmp_path / file
+        target = f"{place.name}:GRU"
+        source_files.use_places({place.name: place})  # as a run that names the file does
+        run = make_run(seed, 0.9, task="Sign", model="GRU", label=file)
+        code = {"model_code": code_hash(target)}
+        run = run.model_copy(update={"provenance": run.provenance.model_copy(update=code)})
+        runs.append(run.model_copy(update={"config": {"models": {"_target_": target}}}))
+    for file in files:
+        of_file = Runs(file, task="Sign", model=f"./{file}:GRU")
+        assert [run.label for run in of_file.of(runs)] == [file]
+        assert [run.label for run in of_file.but(file).of(runs)] == [file]
+        assert [run.label for run in Runs("", model=(f"./{file}:GRU", "gpt2")).of(runs)] == [file]
+    a, b = (Runs("same label", model=f"./{file}:GRU") for file in ("a.py", "b.py"))
+    assert a != b
+    for plain in ("GRU", "package.GRU"):
+        assert judge(within(ACCURACY.of(Runs("all", model=plain)), 0.5), runs).seeds == 3
+    (tmp_path / "a.py").write_text("# why\nimport shared\n\nclass GRU:\n    value = 1\n")
+    assert len(Runs("", model="./a.py:GRU").of(runs)) == 1
+    (tmp_path / "shared.py").write_text("SIZE = 4\n")  # a module beside the file
+    edited = judge(within(ACCURACY.of(Runs("mine", model="./a.py:GRU")), 0.5), runs)
+    assert edited.verdict == "not enough evidence"
+    assert "3 runs of GRU are of another file than a.py:GRU as it is now" in edited.evidence
+
+
+def test_a_file_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match=r"there is no file \./no_net\.py in "):
+        Runs("mine", model="./no_net.py:GRU")
+    with pytest.raises(UserError, match=r"there is no file no_task\.py in "):
+        Runs("mine", task="no_task.py:Sign")
+    with pytest.raises(UserError, match="names no class"):
+        Runs("mine", model=("gpt2", "./no_net.py:"))
