@@ -56,6 +56,7 @@ def test_the_examples_of_the_page_run() -> None:
     assert 0 <= names["accuracy"] <= 1
 
 
+@pytest.mark.bitwise  # a measurement is the same when it is made again
 @pytest.mark.parametrize("name", ["regbench", "multi_query_recall"])
 def test_a_task_measures_a_model_in_the_midst_of_its_training(name: str) -> None:
     """As the engine measures it: in eval mode, without gradients; the modes stay as they were."""

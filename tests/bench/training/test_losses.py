@@ -243,6 +243,7 @@ class TwoViews(RegBench):
         return self.loss(first, batch) + (first - second).square().mean()
 
 
+@pytest.mark.bitwise  # both make the same operations
 def test_what_a_task_of_somebody_else_trains_on_is_left_to_it() -> None:
     task = TwoViews(training_automata=9, validation_size=1, test_size=1, strings=(2, 3))
     model = Codebook(task.specification()).train()
