@@ -94,6 +94,8 @@ def _settle(figure: Figure) -> None:
 
 def _thin_out(axes: Axes) -> None:
     """Leave out the numbers of an x axis that would run into the one at their left."""
+    if not axes.axison or not axes.xaxis.get_visible():
+        return
     taken = -math.inf
     labels = [label for label in axes.get_xticklabels() if _NUMBER.fullmatch(label.get_text())]
     for label in sorted(labels, key=lambda label: float(label.get_position()[0])):

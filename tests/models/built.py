@@ -35,7 +35,11 @@ SPECIFICATIONS = {
     "channels": SequenceSpecification(maximum_length=64, input_channels=6, output_channels=6),
 }
 # Without an embedding for tokens.
-CHANNELS_ALONE = {"memory_unit", *(path.stem for path in FOLDER.glob("cogscale_*.yaml"))}
+CHANNELS_ALONE = {
+    "memory_unit",
+    "memory_unit_fixed",
+    *(path.stem for path in FOLDER.glob("cogscale_*.yaml")),
+}
 # Sums between inputs and outputs, forwards and backwards: in two blocks widths, four times those in
 # the MLPs, up to 64 positions and the batch. A model of more steps, or one whose exponentials and
 # quotients stretch errors, has 1000 times that room; a mistake is still a billion times larger.

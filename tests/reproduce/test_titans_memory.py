@@ -60,8 +60,10 @@ def test_every_memory_that_there_is_is_shown() -> None:
     from bench.config.groups import choices
 
     # One is a way of writing another one again: the README's figure shows it beside that one. The
-    # perceptron with a threshold for each key is measured for its capacity alone.
-    assert {*MEMORIES, REPLAY, "thresholded"} == set(choices("memories"))
+    # perceptron with a threshold for each key and the features of Hermite are measured for their
+    # capacity alone, and another optimiser of the README's network in a figure of its own.
+    elsewhere = {"thresholded", "hermite_features", "stored_by_optimizer"}
+    assert {*MEMORIES, REPLAY, *elsewhere} == set(choices("memories"))
 
 
 def test_every_planned_run_is_known_again_as_what_it_is(planned: list[Any]) -> None:
