@@ -37,13 +37,7 @@ from torch import Tensor, nn
 from bench.examination.examined import Examined
 from bench.examination.examiner import Examiner
 from bench.examination.reader import ModelReader, offers_hidden
-from bench.examination.rounding import (
-    MARGIN,
-    largest_difference,
-    own_rounding,
-    sizes_of,
-    sum_lengths,
-)
+from bench.examination.rounding import largest_difference, sizes_of, sum_lengths
 from bench.training.seeding import kept_random_state
 from bench.training.storage import SavedTensors
 from bench.training.unfit import UnfitModel
@@ -124,11 +118,9 @@ class RepeatedAnswers:
             UnfitModel: they are not.
         """
         now = self._now()
-        terms, sizes = sum_lengths(self.model, self.inputs.shape[1]), sizes_of(self.outputs)
-        difference = largest_difference(now, self.outputs, sizes, terms)
-        if difference.ratio <= 1:  # nearly always, so that the rest need not be asked
-            return
-        if difference.ratio > MARGIN * own_rounding(self.model, self._now, now, sizes, terms):
+        terms = sum_lengths(self.model, self.inputs.shape[1])
+        difference = largest_difference(now, self.outputs, sizes_of(self.outputs), terms)
+        if difference.ratio > 1:
             raise UnfitModel(
                 "the model keeps something between calls: after the evaluation the same inputs "
                 f"give other outputs than before it ({difference})"

@@ -169,21 +169,10 @@ def is_rounding(model: nn.Module, pair: Pair, difference: OutputDifference, term
             noise = largest_difference(outputs, exact.to(outputs.dtype), sizes, terms).ratio
     except Exception:  # a stranger's model may refuse to be copied, or float64, in any way
         noise = 0.0
-    own = own_rounding(model, lambda: pair(model)[0], outputs, sizes, terms)
-    return difference.ratio <= MARGIN * max(noise, own)
-
-
-def own_rounding(
-    model: nn.Module, read: Callable[[], Tensor], outputs: Tensor, sizes: Tensor, terms: int
-) -> float:
-    """How far the outputs of a model move with the last digits of its parameters, in terms of what
-    rounding explains.
-
-    Args:
-        read: gives the outputs anew.
-    """
     with moved(model, torch.finfo(outputs.dtype).eps, torch.Generator().manual_seed(0)):
-        return largest_difference(outputs, read(), sizes, terms).ratio
+        nudged, _, _ = pair(model)
+    noise = max(noise, largest_difference(outputs, nudged, sizes, terms).ratio)
+    return difference.ratio <= MARGIN * noise
 
 
 @contextmanager
