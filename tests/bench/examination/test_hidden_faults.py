@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.examination.examination import RepeatedAnswers
 from bench.examination.rounding import sizes_of
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
@@ -127,3 +128,18 @@ def test_tolerances_follow_from_the_classes_that_weigh() -> None:
         assert bool((sizes >= (1 - digits) * alone).all())
         assert float(sizes.max()) <= (1 + digits) * max(1.0, float(alone.max()))
     assert float(sizes_of(1e6 + logits).max()) <= 1e6 / 1000
+
+
+def test_what_changes_with_every_call_is_no_rounding_of_the_model() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.calls = nn.Embedding(9, 4), 0
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return self.embedding(inputs) + 1e-3 * self.calls
+
+    answers = RepeatedAnswers(Counting(), torch.arange(8).view(2, 4), seed=0)
+    with pytest.raises(UnfitModel, match="keeps something between calls: after the evaluation"):
+        answers.refuse_others()
