@@ -9,11 +9,7 @@ import torch
 from torch import Tensor
 
 from models.layers.linear_recurrence import linear_recurrence
-from models.layers.recurrence.general_delta import (
-    Edits,
-    general_delta_loop,
-    general_delta_rule,
-)
+from models.layers.recurrence.general_delta import Edits, general_delta_loop, general_delta_rule
 from models.layers.recurrence.writes import Writes
 from tests.models.linear.naive import (
     assert_accurate,

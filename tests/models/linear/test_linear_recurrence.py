@@ -14,11 +14,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models.layers.linear_recurrence import (
-    linear_recurrence,
-    recurrence_loop,
-    recurrence_step,
-)
+from models.layers.linear_recurrence import linear_recurrence, recurrence_loop, recurrence_step
 from models.layers.recurrence.writes import Writes
 
 RULES = ("additive", "delta", "rank one")
