@@ -6,17 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    MAXIMUM_LENGTH,
-    WIDTH,
-    Wrapped,
-    contender,
-)
-from tests.public_packages.pins import (
-    TRANSFORMERS,
-)
+from tests.public_packages.contender import HEADS, LAYERS, MAXIMUM_LENGTH, WIDTH, Wrapped, contender
+from tests.public_packages.pins import TRANSFORMERS
 
 
 def hugging_face_cache(model: nn.Module, tokens: Tensor, cache: Any) -> tuple[Tensor, Any]:

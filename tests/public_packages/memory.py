@@ -7,20 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    WIDTH,
-    Wrapped,
-    contender,
-)
-from tests.public_packages.pins import (
-    EINOPS,
-    EINOPS_UTILS,
-    EINX,
-    HYPER_CONNECTIONS,
-    ROTARY,
-)
+from tests.public_packages.contender import HEADS, LAYERS, SIZES, WIDTH, Wrapped, contender
+from tests.public_packages.pins import EINOPS, EINOPS_UTILS, EINX, HYPER_CONNECTIONS, ROTARY
 
 HEAD_WIDTH = WIDTH // HEADS
 
@@ -54,10 +42,7 @@ def recurrent_memory(vocabulary: int, **changes: Any) -> Wrapped:
     )
 
     options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
+        **SIZES,
         "num_memory_tokens": 4,
         "seq_len": 32,
         "causal": True,
@@ -84,7 +69,7 @@ def infini(vocabulary: int, **changes: Any) -> Wrapped:
     from infini_transformer_pytorch import InfiniTransformer
 
     segment = 16
-    options = {"dim": WIDTH, "depth": LAYERS, "heads": HEADS, "dim_head": HEAD_WIDTH} | changes
+    options = SIZES | changes
     network = InfiniTransformer(num_tokens=vocabulary, **options)
 
     def run(model: nn.Module, tokens: Tensor) -> Tensor:
@@ -120,18 +105,14 @@ def recurrent_transformer(vocabulary: int, **changes: Any) -> Wrapped:
     from recurrent_transformer import RecurrentTransformer
 
     options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
+        **SIZES,
         "recurrent": True,
         "recurrent_mode": "naive",
     } | changes
     network = RecurrentTransformer(num_tokens=vocabulary, **options)
     return Wrapped(
         network,
-        lambda m, x: m(x),
-        lambda m, x, state: m(x, memories=state, return_memories=True),
+        advance=lambda m, x, state: m(x, memories=state, return_memories=True),
     )
 
 
@@ -187,8 +168,7 @@ def feedback(vocabulary: int, **changes: Any) -> Wrapped:
     network = FeedbackTransformer(num_tokens=vocabulary, dim=WIDTH, depth=LAYERS, **options)
     return Wrapped(
         network,
-        lambda m, x: m(x),
-        lambda m, x, memory: m(x, memory=memory, return_memory=True),
+        advance=lambda m, x, memory: m(x, memory=memory, return_memory=True),
     )
 
 
@@ -211,4 +191,4 @@ def mega(vocabulary: int, **changes: Any) -> Wrapped:
     from mega_pytorch import Mega
 
     network = Mega(num_tokens=vocabulary, dim=WIDTH, depth=LAYERS, **changes)
-    return Wrapped(network, lambda m, x: m(x))
+    return Wrapped(network)

@@ -7,19 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    WIDTH,
-    Wrapped,
-    contender,
-    layer_model,
-)
-from tests.public_packages.pins import (
-    EINOPS,
-    EINX,
-    TORCH,
-)
+from tests.public_packages.contender import HEADS, LAYERS, WIDTH, Wrapped, contender, layer_model
+from tests.public_packages.pins import EINOPS, EINX, TORCH
 
 
 def first_and_state(layer: nn.Module, hidden: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -112,7 +101,7 @@ def mingru(vocabulary: int, **changes: Any) -> Wrapped:
     def step(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return model(tokens, return_prev_hiddens=True, prev_hiddens=state)
 
-    return Wrapped(network, lambda m, x: m(x), step)
+    return Wrapped(network, advance=step)
 
 
 @contender(
@@ -214,5 +203,4 @@ def tcn(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: TCN(WIDTH, [WIDTH, WIDTH], causal=True, **options),
-        lambda layer, hidden: layer(hidden),
     )

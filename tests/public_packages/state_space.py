@@ -7,17 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    WIDTH,
-    Wrapped,
-    contender,
-    layer_model,
-)
-from tests.public_packages.pins import (
-    EINOPS,
-)
+from tests.public_packages.contender import HEADS, LAYERS, WIDTH, Wrapped, contender, layer_model
+from tests.public_packages.pins import EINOPS
 
 
 @contender(
@@ -147,7 +138,7 @@ def mamba3_layer(vocabulary: int, **changes: Any) -> Wrapped:
         outputs, *state = layer.step(hidden[:, 0], *state)
         return outputs[:, None], tuple(state)
 
-    return layer_model(vocabulary, lambda: Mamba3(**options), lambda layer, x: layer(x), step)
+    return layer_model(vocabulary, lambda: Mamba3(**options), advance=step)
 
 
 @contender(
@@ -165,12 +156,7 @@ def mamba3_layer(vocabulary: int, **changes: Any) -> Wrapped:
     },
 )
 def xlstm(vocabulary: int, **changes: Any) -> Wrapped:
-    from xlstm import (
-        mLSTMBlockConfig,
-        mLSTMLayerConfig,
-        xLSTMLMModel,
-        xLSTMLMModelConfig,
-    )
+    from xlstm import mLSTMBlockConfig, mLSTMLayerConfig, xLSTMLMModel, xLSTMLMModelConfig
 
     layer = mLSTMLayerConfig(conv1d_kernel_size=4, qkv_proj_blocksize=4, num_heads=HEADS)
     options = {
@@ -185,7 +171,7 @@ def xlstm(vocabulary: int, **changes: Any) -> Wrapped:
     def step(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return model.step(tokens, {} if state is None else state)
 
-    return Wrapped(network, lambda m, x: m(x), step)
+    return Wrapped(network, advance=step)
 
 
 @contender(
@@ -202,8 +188,7 @@ def gateloop(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: SimpleGateLoopLayer(WIDTH, **changes),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, cache=state, return_cache=True),
+        advance=lambda layer, hidden, state: layer(hidden, cache=state, return_cache=True),
     )
 
 
@@ -230,8 +215,7 @@ def s5(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: S5Block(**options),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, state=state, return_state=True),
+        advance=lambda layer, hidden, state: layer(hidden, state=state, return_state=True),
     )
 
 
@@ -248,7 +232,6 @@ def lru(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: LRU(WIDTH, WIDTH, WIDTH, **changes),
-        lambda layer, hidden: layer(hidden),
     )
 
 
@@ -283,6 +266,5 @@ def opengdn(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: GatedDeltaMixer(**options),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, state, return_state=True),
+        advance=lambda layer, hidden, state: layer(hidden, state, return_state=True),
     )

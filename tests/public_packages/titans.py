@@ -10,18 +10,12 @@ from tests.public_packages.contender import (
     HEADS,
     LAYERS,
     MAXIMUM_LENGTH,
+    SIZES,
     WIDTH,
     Wrapped,
     contender,
 )
-from tests.public_packages.pins import (
-    AXIAL,
-    EINOPS,
-    EINOPS_UTILS,
-    EINX,
-    HYPER_CONNECTIONS,
-    ROTARY,
-)
+from tests.public_packages.pins import AXIAL, EINOPS, EINOPS_UTILS, EINX, HYPER_CONNECTIONS, ROTARY
 
 HEAD_WIDTH = WIDTH // HEADS
 
@@ -60,10 +54,7 @@ def titans(vocabulary: int, **changes: Any) -> Wrapped:
     from titans_pytorch import MemoryAsContextTransformer
 
     options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
+        **SIZES,
         "segment_len": 16,
         "num_persist_mem_tokens": 4,
         "num_longterm_mem_tokens": 4,
@@ -71,7 +62,7 @@ def titans(vocabulary: int, **changes: Any) -> Wrapped:
         "use_flex_attn": False,
     } | changes
     network = MemoryAsContextTransformer(num_tokens=vocabulary, **options)
-    return Wrapped(network, lambda m, x: m(x))
+    return Wrapped(network)
 
 
 def titans_memory_model(name: str, vocabulary: int, **changes: Any) -> Wrapped:
