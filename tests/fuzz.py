@@ -29,12 +29,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from bench import (
-    evaluate,
-    generate,
-    prompts,
-    train,
-)
+from bench import evaluate, generate, prompts, train
 from bench.records.schema import json_of
 from bench.writing.side_by_side import read_prompts
 from core.errors import OK, RUN_FAILED, UserError, command

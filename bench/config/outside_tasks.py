@@ -20,13 +20,7 @@ from yaml import YAMLError
 
 from bench.config.card_attributes import card_of_class
 from bench.config.external import kind_of, load_class
-from bench.config.groups import (
-    PRESETS,
-    add_task_from_outside,
-    card,
-    choices,
-    task_from_outside,
-)
+from bench.config.groups import PRESETS, add_task_from_outside, card, choices, task_from_outside
 from bench.config.source_files import class_name, use_named
 from bench.config.yaml_files import fault_of_yaml, read_yaml
 from core.errors import UserError, nearest

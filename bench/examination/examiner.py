@@ -12,12 +12,7 @@ from bench.examination.answers import refuse_no_numbers, refuse_other_shape, wit
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
-from bench.examination.reader import (
-    LARGEST_OUTPUT,
-    ModelReader,
-    offers_hidden,
-    refuse_own_seeds,
-)
+from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden, refuse_own_seeds
 from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import (
     FEWEST_ROWS,

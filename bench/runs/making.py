@@ -32,13 +32,7 @@ from bench.training.storage import load_weights, packed, read_weights
 from bench.training.training import Member, TrainingDiverged, TrainingReport, total_steps
 from bench.training.unfit import UnfitModel
 from core.errors import RUN_FAILED, UserError
-from core.files import (
-    flush_folder,
-    link,
-    lock,
-    write_atomically,
-    write_sealed,
-)
+from core.files import flush_folder, link, lock, write_atomically, write_sealed
 from core.progress import Report
 from core.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task

@@ -16,15 +16,7 @@ from reproduce.claims.trials import over_trials
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Baselines, Experiment, OverSeeds
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
-from reproduce.scaling_laws.runs import (
-    ALPHAS,
-    LAWS,
-    MODEL,
-    POPULATION,
-    SCHEMES,
-    Part,
-    of_alpha,
-)
+from reproduce.scaling_laws.runs import ALPHAS, LAWS, MODEL, POPULATION, SCHEMES, Part, of_alpha
 from reproduce.scaling_laws.scaling_laws import HUTTER, PAPER, SLIDES, THEOREM
 
 TITLE = "Scaling laws of associative memories, by the exponent of the Zipf law"

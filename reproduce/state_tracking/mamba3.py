@@ -8,16 +8,7 @@ from typing import Any
 
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
-from reproduce.claims.grammar import (
-    Number,
-    Rule,
-    Runs,
-    each,
-    once,
-    provided,
-    trained_for,
-    within,
-)
+from reproduce.claims.grammar import Number, Rule, Runs, each, once, provided, trained_for, within
 from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
 from reproduce.state_tracking.whole_words import has_sizes, panels, table

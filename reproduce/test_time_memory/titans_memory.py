@@ -10,15 +10,7 @@ from bench.records.schema import RunRecord
 from core.statistics import SHARE
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
-from reproduce.claims.grammar import (
-    Measured,
-    Records,
-    Rule,
-    above,
-    each,
-    told,
-    within,
-)
+from reproduce.claims.grammar import Measured, Records, Rule, above, each, told, within
 from reproduce.claims.verdicts import describe_mean
 from reproduce.experiment import Experiment
 from reproduce.plotting.models import label

@@ -10,16 +10,7 @@ from bench.records.schema import RunRecord
 from core.statistics import REAL, SHARE
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
-from reproduce.claims.grammar import (
-    Measured,
-    Number,
-    Rule,
-    Runs,
-    above,
-    each,
-    share_of,
-    within,
-)
+from reproduce.claims.grammar import Measured, Number, Rule, Runs, above, each, share_of, within
 from reproduce.drawing.plots import Plot, dots, names, points
 from reproduce.experiment import Experiment, OverSeeds
 from reproduce.plotting.panels import Axis

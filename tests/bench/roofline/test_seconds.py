@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from bench.roofline.devices import (
-    Device,
-    Rates,
-    Span,
-    checked,
-    device_like,
-    names,
-)
+from bench.roofline.devices import Device, Rates, Span, checked, device_like, names
 from bench.roofline.seconds import VIEW, seconds, without_launches
 from bench.roofline.work import Operation, Work, count_meta
 from core.errors import UserError

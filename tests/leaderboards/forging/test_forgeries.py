@@ -29,14 +29,7 @@ from tests.leaderboards.forging.changes import (
     put,
     several,
 )
-from tests.leaderboards.forging.forgeries import (
-    ASKED,
-    FORGERIES,
-    MEASURED,
-    PREDICTOR,
-    A,
-    B,
-)
+from tests.leaderboards.forging.forgeries import ASKED, FORGERIES, MEASURED, PREDICTOR, A, B
 
 
 def first(pattern: str) -> Path:

@@ -6,14 +6,7 @@ import pytest
 
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
-from reproduce.delayed_copy.delayed_copy import (
-    EXPERIMENT,
-    LONGER,
-    MODELS,
-    NUMBERS,
-    STEPS,
-    TOKENS,
-)
+from reproduce.delayed_copy.delayed_copy import EXPERIMENT, LONGER, MODELS, NUMBERS, STEPS, TOKENS
 from tests.reproduce.associative.constructed import measured, verdicts
 
 NAMES = [claim.name for claim in EXPERIMENT.claims]

@@ -31,13 +31,7 @@ from reproduce.claims.grammar import (
     trained_for,
     within,
 )
-from reproduce.claims.verdicts import (
-    CONTRADICTED,
-    LEVEL,
-    NOT_ASKED,
-    REPRODUCED,
-    UNDECIDED,
-)
+from reproduce.claims.verdicts import CONTRADICTED, LEVEL, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
 from reproduce.drawing.frame import View
 from reproduce.stories import figure7
