@@ -94,16 +94,14 @@ EXPERIMENT = Experiment(
     ],
     records=list(BY_TRIGGERS.values()),
     panels=[
-        [
-            Plot(
-                runs.label,
-                Axis("SGD steps"),
-                Axis("share of places", limits=(-0.02, 1.04)),
-                [metric_curves(runs, LOOKS)],
-                legend="best",
-            )
-            for runs in BY_TRIGGERS.values()
-        ]
+        Plot(
+            runs.label,
+            Axis("SGD steps"),
+            Axis("share of places", limits=(-0.02, 1.04)),
+            [metric_curves(runs, LOOKS)],
+            legend="best",
+        )
+        for runs in BY_TRIGGERS.values()
     ],
     layout={"width": 9},
     variant=["tasks.triggers"],

@@ -165,10 +165,8 @@ EXPERIMENT = Experiment(
     sweeps=sweeps,
     records=[*rows(NUMBERS), *rows(TOKENS)],
     panels=[
-        [
-            _panel(NUMBERS, "numbers", "error", 1.0),
-            _panel(TOKENS, "tokens", "accuracy", 1 / 16),
-        ]
+        _panel(NUMBERS, "numbers", "error", 1.0),
+        _panel(TOKENS, "tokens", "accuracy", 1 / 16),
     ],
     layout={"width": 12},
     variant=("tasks.delay", "training.steps"),
