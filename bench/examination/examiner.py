@@ -200,7 +200,7 @@ class Examiner(Comparisons):
         )
 
     def _whole_batch(self, sequences: CutSequences) -> None:
-        """A sequence in a batch as large as those of the training, in eval mode."""
+        """Refuse a model that answers a sequence otherwise in a batch as large as in training."""
         length, rows = sequences.length, slice(len(sequences.inputs))
         most = max(SMALL_BATCH, self.positions)
         most = min(most, LARGEST_OUTPUT // self.specification.output_size)

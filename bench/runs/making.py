@@ -131,6 +131,7 @@ class TrainingRun(Run):
                     )
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
+        """What a record says of the training: of one that ended, or as far as it came."""
         trained = self.trained
         done = trained.report if trained else self.unfinished
         examined, curves = self.examined, {}

@@ -71,12 +71,6 @@ def guarded(check: Callable[[], Outcome]) -> Outcome:
         return Outcome(RAISES, None, f"{type(error).__name__}: {lines[0]}"[:200])
 
 
-def worse(outcomes: list[Outcome]) -> Outcome:
-    """The outcome of several cases of one property."""
-    order = [YES, ABSENT, UNCLEAR, RAISES, NO]
-    return max(outcomes, key=lambda outcome: order.index(outcome.holds))
-
-
 def random_tokens(shape: tuple[int, int], vocabulary: int, seed: int) -> Tensor:
     """Uniform tokens (batch, time) of a seed, whatever the global random state is."""
     generator = torch.Generator().manual_seed(seed)

@@ -6,7 +6,6 @@ matrix around a layer, and never changes what the package computes.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -161,14 +160,3 @@ def contender(
         return build
 
     return register
-
-
-def chunks(total: int, sizes: list[int]) -> list[tuple[int, int]]:
-    """Bounds of pieces that cover 0 .. total - 1, their sizes taken in turn."""
-    bounds, start = [], 0
-    for size in itertools.cycle(sizes):
-        if start >= total:
-            return bounds
-        bounds.append((start, min(total, start + size)))
-        start += size
-    return bounds

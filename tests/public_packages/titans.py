@@ -17,8 +17,6 @@ from tests.public_packages.contender import (
 )
 from tests.public_packages.pins import AXIAL, EINOPS, EINOPS_UTILS, EINX, HYPER_CONNECTIONS, ROTARY
 
-HEAD_WIDTH = WIDTH // HEADS
-
 
 @contender(
     "titans-pytorch MemoryAsContextTransformer",

@@ -127,11 +127,6 @@ class DefaultRng(WithBuffer):
         return np.random.default_rng().normal(size=WIDTH)
 
 
-class StringHash(WithBuffer):
-    def drawn(self) -> object:
-        return [hash(f"channel {k}") % 1000 / 1000 for k in range(WIDTH)]
-
-
 class SetOrder(WithBuffer):
     persistent = True
 

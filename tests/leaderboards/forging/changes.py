@@ -133,13 +133,6 @@ def only_the_chosen(content: Content) -> None:
     content["cost"]["tuning_trials"] = len(chosen)
 
 
-def worse_rivals(content: Content) -> None:
-    """A search in which every setting that was not chosen did worse than it did."""
-    for trial in content["study"]["trials"]:
-        if trial["parameters"] != _chosen(content):
-            trial["value"] = 0.0
-
-
 def without_items(metric: str, value: float) -> Change:
     """Another headline, and nothing in the record that it could be worked out from."""
     gone = [put(section, {}) for section in ("per_sequence", "curves", "arrays")]

@@ -18,7 +18,6 @@ from tasks.text.sources.local import FileCorpus, local_stories
 from tasks.text.tokenizers import load_tokenizer
 
 STORIES = [f"Once there was a cat number {n}.\nIt ran." for n in range(40)]
-IN_ONE_LINE = [story.replace("\n", " ") for story in STORIES]
 
 
 @pytest.mark.parametrize(
