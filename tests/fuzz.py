@@ -7,8 +7,6 @@ of this checkout and its libraries, no socket. The first failure ends it with th
 code 1. The suite tries a few (``test_fuzz.py``).
 """
 
-from __future__ import annotations
-
 import faulthandler
 import hashlib
 import io

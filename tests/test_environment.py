@@ -1,7 +1,5 @@
 """Which Python the project takes, and which PyTorch its environment gets."""
 
-from __future__ import annotations
-
 import ast
 import os
 import runpy

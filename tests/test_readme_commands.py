@@ -4,8 +4,6 @@ The commands are read from the README itself, and those of a nox session from th
 command is run as it stands, and one of an unknown form fails.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Ends of a command line, in real processes: readers that go away, closed and full streams."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a person reads while something runs, where there is no terminal."""
 
-from __future__ import annotations
-
 import io
 import queue
 from contextlib import suppress

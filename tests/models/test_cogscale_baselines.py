@@ -1,7 +1,5 @@
 """The baselines of CogScale against torch's own modules, and against the parameters of its runs."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """PaTH attention against its equations: at each position all keys are multiplied anew."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Adapters: attention, exact and linear."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

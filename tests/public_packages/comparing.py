@@ -1,7 +1,5 @@
 """How two outputs are compared, with margins wide enough for any processor's rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any

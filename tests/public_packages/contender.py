@@ -4,8 +4,6 @@ An adapter says how a package's own code is called; it adds at most an embedding
 matrix around a layer, and never changes what the package computes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 Each function takes a model that maps tokens (batch, time) to logits (batch, time, vocabulary).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Adapters: models in the form of transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Adapters: transformers that carry a memory or a recurrence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Adapters: recurrent networks and convolutions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Adapters: state-space models and matrix memories."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

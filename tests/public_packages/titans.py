@@ -1,7 +1,5 @@
 """Adapters: Titans: memories that learn at test time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

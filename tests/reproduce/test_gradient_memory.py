@@ -1,7 +1,5 @@
 """Gradients as memories, judged on a real measurement and on altered ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

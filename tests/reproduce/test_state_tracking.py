@@ -1,7 +1,5 @@
 """The figures of state tracking and of regression in context on runs whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The bigram task against its definition, published entropies and sequences followed by hand."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

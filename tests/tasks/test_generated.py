@@ -1,7 +1,5 @@
 """Tasks of which only the drawing is written: tokens, classes, masked real targets."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who contends where, from the cards of models."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.config import groups

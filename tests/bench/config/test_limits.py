@@ -1,7 +1,5 @@
 """How much memory there is, where a control group allows less than the machine has."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

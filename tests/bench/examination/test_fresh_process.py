@@ -1,8 +1,6 @@
 """What a model keeps between calls, wherever it lies, is of no use in a process that was asked for
 nothing else; honest guests have their records."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

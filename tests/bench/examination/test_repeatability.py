@@ -1,7 +1,5 @@
 """A model that cannot be made again, or that loses what training has changed, gets no training."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Seconds by hand, and what must hold of any work on any device."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """What is counted of a step, against arithmetic by hand and against the same step with numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 """Models of a stranger, honest ones and others, that share memory, draw numbers or keep state in
 every way that tests ask for. Each has the same small network around what is its own."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

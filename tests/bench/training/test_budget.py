@@ -1,7 +1,5 @@
 """A width for a budget of parameters or of state."""
 
-from __future__ import annotations
-
 import pytest
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Which classes and sizes are built, and which are refused with a sentence."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path

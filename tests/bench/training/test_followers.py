@@ -1,7 +1,5 @@
 """Processes that share a training, when one of them dies: real processes, really killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Changes of the content of a record, of which forgeries are made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Forged records: what each changes in an honest one, and what the refusal has to name."""
 
-from __future__ import annotations
-
 from tests.leaderboards.forging.changes import (
     TRAINED,
     Forgery,

@@ -1,7 +1,5 @@
 """Records that say what is not so: copies of committed ones, changed and sealed again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """Honest records of other searches and machines, which no check may refuse."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

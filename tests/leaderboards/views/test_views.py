@@ -1,7 +1,5 @@
 """What the pages show, against arithmetic that is done here once more."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Hybrids of a mixer and full attention: which layer is what; attention against its equation."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the tests of the newer linear models share: tolerances, loops over positions, gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Gated DeltaProduct against its equations, step by step of each position."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Gated DeltaNet-2 against its equations position by position."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The delta rule with separate read vector, write key and target, against its equations."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """The recurrence of the linear models against matrices that are multiplied one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

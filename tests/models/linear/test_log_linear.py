@@ -1,7 +1,5 @@
 """Log-linear attention against sums over all pairs of positions, level by level."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mamba-3 against its equations position by position, and what its rotation can count."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

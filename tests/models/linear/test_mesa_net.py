@@ -1,7 +1,5 @@
 """MesaNet against the regression that it solves, position by position."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Momentum DeltaNet against its equations position by position."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Q-Delta, preconditioned delta rules and Comba against their equations position by position."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

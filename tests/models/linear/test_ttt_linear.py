@@ -1,7 +1,5 @@
 """TTT-linear against its definition: one position after the other, the gradient by autograd."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

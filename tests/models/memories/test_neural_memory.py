@@ -1,7 +1,5 @@
 """The neural memory as a memory: the loop it stands for, and what was measured of it elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

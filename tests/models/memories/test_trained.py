@@ -1,7 +1,5 @@
 """Memories that are trained inside write, against theory and PyTorch's own training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

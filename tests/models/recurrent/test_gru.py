@@ -1,7 +1,5 @@
 """GRU and minGRU against loops over their cells."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

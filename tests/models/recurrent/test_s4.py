@@ -1,7 +1,5 @@
 """S4 against the dense HiPPO matrix in its own basis, and against its recurrence in steps."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """mLSTM and sLSTM against their equations position by position, without any rescaling."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

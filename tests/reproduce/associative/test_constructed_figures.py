@@ -1,8 +1,6 @@
 """Hermite features, norms, learned maps, training of a memory, copies, parts of a Mosaic, needles
 and three moons: claims on constructed records whose verdicts are known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

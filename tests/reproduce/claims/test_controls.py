@@ -1,7 +1,5 @@
 """Controls: an untrained twin of each run must fail, and what may not stand for its failing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

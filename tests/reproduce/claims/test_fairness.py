@@ -1,7 +1,5 @@
 """Marks of rows: what records say of their search and of their convergence, and what they hide."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The grammar of claims: its words against the records, and its rules against its own numbers."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stdout
 from pathlib import Path

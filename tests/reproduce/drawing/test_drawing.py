@@ -1,7 +1,5 @@
 """Pictures as data, their look, and how they are drawn, on constructed panels."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The optimiser study judged on constructed records, whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Figure 8 on constructed losses by position whose verdicts are known."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Capacity: the search against its definition, and recall against a direct computation."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

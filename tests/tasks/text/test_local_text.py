@@ -1,7 +1,5 @@
 """Text of the user's own: what is read of a file or a folder, and what is said of it."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

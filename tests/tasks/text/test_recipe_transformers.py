@@ -1,7 +1,5 @@
 """The `transformers` writer with a small GPT2 of random weights, saved and loaded as users do."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
