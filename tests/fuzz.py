@@ -264,10 +264,7 @@ def fuzz_stores(data: Draw, material: Material) -> None:
         check(f"training with {path}", train.main, material.training, here)
         if own.exists():
             check(
-                f"evaluation with {path}",
-                evaluate.main,
-                [f"run={own.stem}", "store=store"],
-                here,
+                f"evaluation with {path}", evaluate.main, [f"run={own.stem}", "store=store"], here
             )
 
 

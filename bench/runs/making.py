@@ -346,8 +346,7 @@ def only_one(work: Path) -> Iterator[None]:
         lock_file = lock(work / "lock")
     except BlockingIOError:
         raise UserError(
-            f"another process is making this very run ({work.name}): wait for it",
-            RUN_FAILED,
+            f"another process is making this very run ({work.name}): wait for it", RUN_FAILED
         ) from None
     with lock_file:
         yield

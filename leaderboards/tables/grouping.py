@@ -248,11 +248,7 @@ def _model_of(key: tuple[str, str], summaries: Sequence[RecordSummary]) -> tuple
     nothing of this one."""
     first = summaries[0]
     model_settings = {k: v for k, v in first.facts.setting.items() if k.startswith("models.")}
-    return (
-        key[0],
-        first.model,
-        json.dumps(model_settings, sort_keys=True, default=str),
-    )
+    return key[0], first.model, json.dumps(model_settings, sort_keys=True, default=str)
 
 
 def one_of_each(summaries: Iterable[RecordSummary]) -> list[RecordSummary]:

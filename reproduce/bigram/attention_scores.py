@@ -81,11 +81,7 @@ EXPERIMENT = Experiment(
         OverSeeds(
             TASK,
             ["two_layer_attention"],
-            {
-                "tasks.triggers": kind,
-                "tasks.probe_every": COARSE,
-                "tasks.evaluated": EVALUATED,
-            },
+            {"tasks.triggers": kind, "tasks.probe_every": COARSE, "tasks.evaluated": EVALUATED},
             at={"laptop": {"tasks.steps": LEAST}},
             seeds=SEEDS,
             first_seed=FIRST_SEED,

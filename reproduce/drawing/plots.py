@@ -92,7 +92,7 @@ Rows = Sequence[AnyPanel] | Sequence[Row]
 
 def rows_of(rows: Rows, records: Records) -> list[PanelRow]:
     """The rows of a picture; panels alone are one row."""
-    is_one_row = isinstance(rows[0], Plot | Panel)
+    is_one_row = bool(rows) and isinstance(rows[0], Plot | Panel)
     drawn = []
     for row in cast("Sequence[Row]", [rows] if is_one_row else rows):
         if callable(row):

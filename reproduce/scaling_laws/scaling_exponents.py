@@ -126,8 +126,7 @@ def _of_alpha(alpha: float) -> list[Claim]:
             slope(FREQUENCY, alpha, by_frequency, BY_FREQUENCY),
             source=f"{THEOREM}, part 1",
             control=Control(
-                "the d/8 most frequent in its place",
-                slope(CUT, alpha, by_frequency, BY_FREQUENCY),
+                "the d/8 most frequent in its place", slope(CUT, alpha, by_frequency, BY_FREQUENCY)
             ),
         ),
         Claim(

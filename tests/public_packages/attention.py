@@ -109,11 +109,7 @@ def x_transformers(vocabulary: int, **changes: Any) -> Wrapped:
 def local_attention(vocabulary: int, **changes: Any) -> Wrapped:
     from local_attention import LocalTransformer
 
-    options = {
-        **SIZES,
-        "local_attn_window_size": 32,
-        "max_seq_len": MAXIMUM_LENGTH,
-    } | changes
+    options = {**SIZES, "local_attn_window_size": 32, "max_seq_len": MAXIMUM_LENGTH} | changes
     network = LocalTransformer(num_tokens=vocabulary, causal=True, **options)
 
     return Wrapped(network, advance=partial(advance_cached, return_cache=True))
@@ -186,11 +182,7 @@ def linear_attention_transformer(vocabulary: int, **changes: Any) -> Wrapped:
     from linear_attention_transformer import LinearAttentionTransformerLM
     from linear_attention_transformer.autopadder import Autopadder
 
-    options = {
-        **SIZES,
-        "max_seq_len": MAXIMUM_LENGTH,
-        "local_attn_window_size": 16,
-    } | changes
+    options = {**SIZES, "max_seq_len": MAXIMUM_LENGTH, "local_attn_window_size": 16} | changes
     network = LinearAttentionTransformerLM(num_tokens=vocabulary, causal=True, **options)
     return Wrapped(Autopadder(network))
 
@@ -229,12 +221,7 @@ def reformer(vocabulary: int, **changes: Any) -> Wrapped:
     from reformer_pytorch import ReformerLM
     from reformer_pytorch.autopadder import Autopadder
 
-    options = {
-        **SIZES,
-        "max_seq_len": MAXIMUM_LENGTH,
-        "bucket_size": 8,
-        "ff_chunks": 1,
-    } | changes
+    options = {**SIZES, "max_seq_len": MAXIMUM_LENGTH, "bucket_size": 8, "ff_chunks": 1} | changes
     network = ReformerLM(num_tokens=vocabulary, causal=True, **options)
     return Wrapped(Autopadder(network))
 
@@ -277,11 +264,7 @@ def retnet(vocabulary: int, **changes: Any) -> Wrapped:
     rival="gpt2",
     multiple_of=4,  # of other lengths it raises NameError: name 'math' is not defined
     regbench=False,  # whose sequences have such lengths
-    changes={
-        "shorten_factor": 4,
-        "attn_resampling": False,
-        "updown_sample_type": "linear",
-    },
+    changes={"shorten_factor": 4, "attn_resampling": False, "updown_sample_type": "linear"},
 )
 def hourglass(vocabulary: int, **changes: Any) -> Wrapped:
     from hourglass_transformer_pytorch import HourglassTransformerLM

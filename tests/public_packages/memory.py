@@ -39,12 +39,7 @@ def recurrent_memory(vocabulary: int, **changes: Any) -> Wrapped:
         RecurrentMemoryTransformerWrapper,
     )
 
-    options = {
-        **SIZES,
-        "num_memory_tokens": 4,
-        "seq_len": 32,
-        "causal": True,
-    } | changes
+    options = {**SIZES, "num_memory_tokens": 4, "seq_len": 32, "causal": True} | changes
     network = RecurrentMemoryTransformer(num_tokens=vocabulary, **options)
     return Wrapped(RecurrentMemoryTransformerWrapper(network), lambda m, x: m(x)[0])
 
@@ -102,16 +97,9 @@ def infini(vocabulary: int, **changes: Any) -> Wrapped:
 def recurrent_transformer(vocabulary: int, **changes: Any) -> Wrapped:
     from recurrent_transformer import RecurrentTransformer
 
-    options = {
-        **SIZES,
-        "recurrent": True,
-        "recurrent_mode": "naive",
-    } | changes
+    options = {**SIZES, "recurrent": True, "recurrent_mode": "naive"} | changes
     network = RecurrentTransformer(num_tokens=vocabulary, **options)
-    return Wrapped(
-        network,
-        advance=lambda m, x, state: m(x, memories=state, return_memories=True),
-    )
+    return Wrapped(network, advance=lambda m, x, state: m(x, memories=state, return_memories=True))
 
 
 @contender(
@@ -164,10 +152,7 @@ def feedback(vocabulary: int, **changes: Any) -> Wrapped:
 
     options = {"mem_len": 64, "seq_len": 2, "heads": HEADS, "dim_head": HEAD_WIDTH} | changes
     network = FeedbackTransformer(num_tokens=vocabulary, dim=WIDTH, depth=LAYERS, **options)
-    return Wrapped(
-        network,
-        advance=lambda m, x, memory: m(x, memory=memory, return_memory=True),
-    )
+    return Wrapped(network, advance=lambda m, x, memory: m(x, memory=memory, return_memory=True))
 
 
 @contender(

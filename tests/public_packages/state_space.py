@@ -146,12 +146,7 @@ def mamba3_layer(vocabulary: int, **changes: Any) -> Wrapped:
     EINOPS,
     rival="gla",
     pieces="one",
-    changes={
-        "bias": True,
-        "tie_weights": True,
-        "add_post_blocks_norm": False,
-        "dropout": 0.5,
-    },
+    changes={"bias": True, "tie_weights": True, "add_post_blocks_norm": False, "dropout": 0.5},
 )
 def xlstm(vocabulary: int, **changes: Any) -> Wrapped:
     from xlstm import mLSTMBlockConfig, mLSTMLayerConfig, xLSTMLMModel, xLSTMLMModelConfig
@@ -227,10 +222,7 @@ def s5(vocabulary: int, **changes: Any) -> Wrapped:
 def lru(vocabulary: int, **changes: Any) -> Wrapped:
     from LRU_pytorch import LRU
 
-    return layer_model(
-        vocabulary,
-        lambda: LRU(WIDTH, WIDTH, WIDTH, **changes),
-    )
+    return layer_model(vocabulary, lambda: LRU(WIDTH, WIDTH, WIDTH, **changes))
 
 
 @contender(

@@ -49,11 +49,7 @@ def record(
         task="gradient_memory",
         model="matrix",
         label="Matrix",
-        config={
-            "tasks": {**SETTINGS, **tasks},
-            "models": {},
-            "training": {},
-        },
+        config={"tasks": {**SETTINGS, **tasks}, "models": {}, "training": {}},
         metrics={"test": metrics},
         arrays=arrays,
         per_sequence={},

@@ -48,8 +48,7 @@ def run(kind: str, store: Path, **settings: Any) -> RunRecord:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [*("InADefault", "InAHelper", "InPyTorch", "InAnObject", "InAClosure"), "NeverCopied"],
+    "kind", [*("InADefault", "InAHelper", "InPyTorch", "InAnObject", "InAClosure"), "NeverCopied"]
 )
 def test_a_cache_is_named_wherever_it_lies(kind: str, tmp_path: Path) -> None:
     torch.manual_seed(0)

@@ -50,9 +50,7 @@ FORGERIES = {
     ),
     "no items": Forgery(TRAINED, put("per_sequence", {}), "no per_sequence.accuracy"),
     "another number of items": Forgery(
-        TRAINED,
-        put("per_sequence.tvd", lambda old: old[:-1]),
-        "per_sequence.tvd has 99 items",
+        TRAINED, put("per_sequence.tvd", lambda old: old[:-1]), "per_sequence.tvd has 99 items"
     ),
     "more sequences than have items": Forgery(
         TRAINED, put("config.tasks.test_size", 9999), "its tasks.test_size 9999", identified=True

@@ -89,9 +89,7 @@ def assert_accurate(
 
 
 def assert_layer_equals(
-    mixer: nn.Module,
-    equations: Callable[[Any, Tensor], Tensor],
-    shape: tuple[int, ...] = HIDDEN,
+    mixer: nn.Module, equations: Callable[[Any, Tensor], Tensor], shape: tuple[int, ...] = HIDDEN
 ) -> None:
     """Outputs and gradients are those of the equations of a mixer, and every parameter counts."""
     expected = layer_results(mixer, partial(equations, mixer), shape)

@@ -72,12 +72,7 @@ def test_models_as_published_reproduce_every_claim() -> None:
 
 
 def test_models_of_the_other_kind_contradict() -> None:
-    found = judge(
-        world(
-            ours=lambda p, kind: 7 + 0.001 * p,
-            theirs=lambda p, kind: 6 - 0.002 * p,
-        )
-    )
+    found = judge(world(ours=lambda p, kind: 7 + 0.001 * p, theirs=lambda p, kind: 6 - 0.002 * p))
     assert {finding.verdict for finding in found.values()} == {CONTRADICTED}
 
 
