@@ -31,7 +31,7 @@ from core.reading import Kind
 DESCRIBED = ("card", "presets", "protocols", "sweep", "needs", "locations")
 TASKS = "tasks"  # folder of a store: the cards of tasks from outside, one file each
 LONGEST_LABEL = 80
-NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of ground.statistics
+NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of core.statistics
 
 # What a preset means for a task that says nothing of it: the sizes of the smaller tasks here.
 SIZES: dict[str, dict[str, Any]] = {

@@ -87,7 +87,7 @@ class RowOf:
 
 
 Row = RowOf | Sequence[AnyPanel] | Callable[[Records], PanelRow]
-Rows = Sequence[AnyPanel] | Sequence[Row]
+Rows = Sequence[AnyPanel | Row]
 
 
 def rows_of(rows: Rows, records: Records) -> list[PanelRow]:
