@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # fast-weight-attention 0.3.1: the last position of every call is computed in another way than all others.
 #
-# The token that completes a chunk asks with a learned vector, zero at first, in place of its own query.
-# Without a chunk_size the whole call is the chunk, so this is the last token of any sequence. A causal
-# model trained on whole sequences meets it at one position of each; generation, which reads the last
-# position, at all. With use_boundary_embed=False a prefix gives what the whole sequence gives.
+# The token that completes a chunk is marked, as its README says, by a learned vector, zero at first, and
+# asks with that in place of its own query. Without a chunk_size the whole call is the chunk, so this is
+# the last token of any sequence. A causal model trained on whole sequences meets it at one position of
+# each; generation, which reads the last position, at all. With use_boundary_embed=False a prefix gives
+# what the whole sequence gives.
 #
 # Needs a Python with pip (PYTHON=python3 is the default). torch is taken from it, or installed.
 # Exit code 0: it behaves as described; 1: it does not any more; 2: it could not be installed.
@@ -14,7 +15,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 pip=("$python" -m pip install --quiet --disable-pip-version-check --target "$folder")
 "${pip[@]}" --no-deps fast-weight-attention==0.3.1 adam-atan2-pytorch==0.4.1 torch-einops-utils==0.2.0 \
-    einx==0.4.3 einops==0.8.2 frozendict==2.5.1 || exit 2
+    einx==0.4.3 einops==0.8.2 frozendict==2.5.1 numpy==2.4.6 || exit 2
 "$python" -c 'import torch' 2>/dev/null || "${pip[@]}" torch==2.13.0 || exit 2
 cd "$folder"
 PYTHONPATH="$folder" OMP_NUM_THREADS=1 "$python" - <<'PYTHON'
