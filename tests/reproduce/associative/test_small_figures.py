@@ -11,6 +11,7 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from reproduce.capacity import capacity_of_layers, noisy_queries, thresholded_capacity
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.limited_storage import limited_storage
 from reproduce.memory_in_the_loop import memory_in_the_loop
 from reproduce.samples_to_learn import samples_to_learn
 from reproduce.test_time_memory import decay_near_capacity, stems_and_confidence
@@ -24,6 +25,7 @@ EXPERIMENTS = (
     memory_in_the_loop,
     samples_to_learn,
     decay_near_capacity,
+    limited_storage,
     stems_and_confidence,
 )
 
@@ -135,6 +137,34 @@ def test_stems_and_confidence_of_a_network() -> None:
     assert rendered(experiment.draw(experiment.select(expected)))
     otherwise = stems(halves=1.0, auroc=0.6, risk=0.5, calibration=0.4)
     assert [*verdicts(experiment, otherwise).values()] == [REPRODUCED] * 2 + [CONTRADICTED] * 4
+
+
+def returning(recalls: dict[str, float], compared: float) -> list[RunRecord]:
+    """Recall by what is evicted, or by the hash."""
+    records = []
+    for run in planned(limited_storage.EXPERIMENT):
+        models = run.resolved()["models"]
+        word = models.get("evicts") or ("local" if models["local"] else "fine")
+        recall = recalls[word] - 0.001 * run.seed
+        share = (compared if word == "local" else 1.0) - 0.001 * run.seed
+        curve = Curve(x=[1.0, 2.0], y=[1.0, recall])
+        metrics = {"recall": recall, "compared": share}
+        records.append(measured(run, metrics, curves={"recall_by_event": curve}))
+    return records
+
+
+def test_eviction_and_hashing() -> None:
+    experiment = limited_storage.EXPERIMENT
+    recalls = {"least_recent": 0.8, "oldest": 0.7, "never": 0.3, "local": 0.99, "fine": 0.1}
+    expected = returning(recalls, 0.1)
+    assert set(verdicts(experiment, expected).values()) == {REPRODUCED}
+    assert rendered(experiment.draw(experiment.select(expected)))
+    alike = returning(recalls | {"least_recent": 0.5, "oldest": 0.5, "local": 0.6}, 0.1)
+    assert set(verdicts(experiment, alike).values()) == {CONTRADICTED}
+    assert [*verdicts(experiment, returning(recalls, 0.9)).values()][-1] == CONTRADICTED
+    unfair = returning(recalls | {"never": 0.8}, 0.1)  # the control passes too
+    first = "a quarter of the storage serves most questions"
+    assert verdicts(experiment, unfair)[first] == UNDECIDED
 
 
 def loop(**shares: float) -> list[RunRecord]:
