@@ -174,5 +174,5 @@ def _compared(memory: Memory, query: Tensor, seen: Tensor) -> Tensor:
     """The mean share of all tokens that came so far which a read compares with the query."""
     if not hasattr(memory, "compared"):
         return torch.ones((), dtype=torch.float64, device=query.device)
-    counts = memory.compared(query)[:, 0].double()
+    counts = memory.compared(query)[:, 0].double()  # type: ignore[operator]
     return (counts / seen.sum(1)).mean()

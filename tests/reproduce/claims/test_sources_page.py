@@ -75,7 +75,7 @@ reproductions_by_name = cache(reproductions)
 
 
 def test_every_claim_stands_on_the_page_and_no_other() -> None:
-    on_the_page = defaultdict(set)
+    on_the_page: dict[str, set[str]] = defaultdict(set)
     for row in [row for section in rows().values() for row in section]:
         assert len(row) == 3, row
         if not row[-1].startswith(NONE):
