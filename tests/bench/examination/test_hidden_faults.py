@@ -143,3 +143,45 @@ def test_what_changes_with_every_call_is_no_rounding_of_the_model() -> None:
     answers = RepeatedAnswers(Counting(), torch.arange(8).view(2, 4), seed=0)
     with pytest.raises(UnfitModel, match="keeps something between calls: after the evaluation"):
         answers.refuse_others()
+
+
+def test_what_a_model_keeps_outside_of_itself_is_no_rounding_of_it() -> None:
+    """A copy, by which rounding is told from a dependence, has none of what is kept of a model by
+    its identity."""
+    kept: dict[int, int] = {}
+
+    class KeptElsewhere(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(9, 4)
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            kept[id(self)] = kept.get(id(self), 0) + 1
+            return self.embedding(inputs) + 1e-3 * kept[id(self)]
+
+    model = KeptElsewhere()
+    answers = RepeatedAnswers(model, torch.arange(8).view(2, 4), seed=0)
+    with pytest.raises(UnfitModel, match="keeps something between calls: after the evaluation"):
+        answers.refuse_others()
+
+
+def test_answers_that_differ_by_the_rounding_of_a_large_sum_are_the_same() -> None:
+    """A device may sum in another order at another call: logits that are small beside what they
+    are sums of then differ by more than their own size explains, and in float64 by nothing."""
+
+    class AnotherOrder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.calls = nn.Embedding(9, 4), 0
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            logits = self.embedding(inputs)
+            large = torch.tensor([1e5, 1.1e5, 1.2e5, 1.3e5], dtype=logits.dtype)
+            return (logits + large) - large if self.calls % 2 else logits + (large - large)
+
+    for calls in (0, 1):
+        model = AnotherOrder()
+        answers = RepeatedAnswers(model, torch.arange(8).view(2, 4), seed=0)
+        model.calls += calls
+        answers.refuse_others()
