@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.layers.gradients.convolutions import causal_convolution
 from models.layers.linear_recurrence import linear_recurrence
 from models.layers.recurrence.mixer import RecurrentMixer, inverse_softplus
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
 from models.layers.short_convolution import ShortConvolution
+from models.layers.state_space.duality import shared_keys_recurrence
 from models.specification import SequenceSpecification
 
 SLOWEST_RATE, FASTEST_RATE = 1.0, 16.0
@@ -95,22 +97,51 @@ class Mamba2Mixer(RecurrentMixer):
 
     def advance(self, hidden: Tensor, state: Mamba2State | None) -> tuple[Tensor, Mamba2State]:
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
-        gates, inputs, steps = self.input_projection(hidden).split(self.parts, -1)
-        inputs, past = self.convolution(inputs, state.past if state else None)
+        # Part by part: the gradient of one product would be put together from copies.
+        weights = self.input_projection.weight.split(self.parts)
+        gates, inputs, steps = (functional.linear(hidden, part) for part in weights)
+        inputs, past = self._convolve(inputs, state.past if state else None)
         x, write, read = functional.silu(inputs).split((self.channels, self.state, self.state), -1)
         # (batch, time, heads, head width)
         x = x.unflatten(-1, (self.heads, -1))
         steps = functional.softplus(steps + self.step_bias)
+        log_decays = -steps * self.log_rates.exp()
+        memory = state.memory if state else None
         # C, B and Δx in the roles of q, k and v: one group of B and C, which all heads share.
-        writes = Writes(write.unsqueeze(-2), steps.unsqueeze(-1) * x, -steps * self.log_rates.exp())
-        outputs, memory = linear_recurrence(
-            read.unsqueeze(-2), writes, state.memory if state else None
-        )
+        if hidden.device.type == "cpu" and hidden.shape[1] > 1:
+            outputs, memory = shared_keys_recurrence(read, write, x, steps, log_decays, memory)
+        else:
+            writes = Writes(write.unsqueeze(-2), steps.unsqueeze(-1) * x, log_decays)
+            outputs, memory = linear_recurrence(read.unsqueeze(-2), writes, memory)
         # D x with x before its step: D does not depend on Δ.
         outputs = torch.addcmul(outputs, x, self.skip[:, None])
         # The gate first, then the norm over all channels, as the released code.
-        mixed = self.norm(outputs.flatten(2) * functional.silu(gates))
-        return self.output_projection(mixed), Mamba2State(past, memory)
+        gated = outputs.flatten(2) * functional.silu(gates)
+        return self._project_normed(gated), Mamba2State(past, memory)
+
+    def _project_normed(self, gated: Tensor) -> Tensor:
+        """W_out norm(gated), (batch, time, channels) -> (batch, time, width)."""
+        if not self._is_plain(gated):
+            return self.output_projection(self.norm(gated))
+        # The gain is a part of the matrix then, and a position is scaled where it is narrower.
+        mean_square = torch.linalg.vector_norm(gated, dim=-1, keepdim=True).square() / self.channels
+        matrix = self.output_projection.weight * self.norm.weight
+        return functional.linear(gated, matrix) * (mean_square + NORM_EPSILON).rsqrt()
+
+    def _convolve(self, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The short convolution of a piece, and what that of the next one sees of it."""
+        taps, bias = self.convolution.taps, self.convolution.bias
+        if past is not None or bias is None or not self._is_plain(x):
+            return self.convolution(x, past)
+        padding = max(0, taps - 1 - x.shape[1])
+        last = functional.pad(x[:, max(0, x.shape[1] - taps + 1) :], (0, 0, padding, 0))
+        return causal_convolution(x, self.convolution.filters, bias), last
+
+    def _is_plain(self, x: Tensor) -> bool:
+        """Whether ``x`` is on a CPU and no numbers are in half precision."""
+        weight = self.output_projection.weight
+        is_wide = x.dtype == weight.dtype and x.dtype in (torch.float32, torch.float64)
+        return x.device.type == "cpu" and is_wide
 
 
 class Mamba2(ResidualModel):
