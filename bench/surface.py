@@ -352,10 +352,7 @@ def _joined(
     task: str, preset: str, of_call: Settings, settings: Settings | None = None
 ) -> dict[str, Any]:
     """All settings of a call, of which those that were given as such win."""
-    names = {
-        "tasks": as_name("task", task, TASKS),
-        "preset": as_name("preset", preset, PRESETS),
-    }
+    names = {"tasks": as_name("task", task, TASKS), "preset": as_name("preset", preset, PRESETS)}
     return {**names, **of_call, **as_settings(settings)}
 
 

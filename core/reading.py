@@ -216,9 +216,7 @@ def _twice(content: bytes) -> str | None:
 
 
 def read_all(
-    paths: Iterable[Path],
-    read: Callable[[Path], Content],
-    refused: list[UserError] | None = None,
+    paths: Iterable[Path], read: Callable[[Path], Content], refused: list[UserError] | None = None
 ) -> Iterator[Content]:
     """What ``read`` makes of each file. With ``refused`` the errors of files that cannot be trusted
     are put there, and these files are passed over. Each error names its file.

@@ -122,10 +122,7 @@ def mean_interval(
 
 
 def interval_of(
-    values: Sequence[float],
-    kind: Kind = REAL,
-    items: Items | None = None,
-    level: float = LEVEL,
+    values: Sequence[float], kind: Kind = REAL, items: Items | None = None, level: float = LEVEL
 ) -> Interval | None:
     """The interval of a mean over new seeds and new test items.
 

@@ -249,11 +249,7 @@ def _git(*arguments: str) -> bytes:
     """
     try:
         return subprocess.run(
-            ["git", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-            timeout=SECONDS_FOR_GIT,
+            ["git", *arguments], cwd=ROOT, capture_output=True, check=True, timeout=SECONDS_FOR_GIT
         ).stdout
     except OSError as error:
         raise UserError(f"git cannot be asked here: {error}") from None

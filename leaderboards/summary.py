@@ -9,14 +9,7 @@ from collections.abc import Sequence
 from core.escaping import markdown
 from leaderboards.contents import Board, ClaimLine, verdict_counts
 from leaderboards.markdown import SMALLEST, by_later_runs, in_words, row_of
-from leaderboards.render import (
-    CONFIRMED,
-    NOT_ASKED,
-    NOT_ASKED_AGAIN,
-    NOT_CONFIRMED,
-    PRESETS,
-    plain,
-)
+from leaderboards.render import CONFIRMED, NOT_ASKED, NOT_ASKED_AGAIN, NOT_CONFIRMED, PRESETS, plain
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.abilities.questions import (
     AbilityQuestion,

@@ -7,7 +7,7 @@ Example::
         "an example",
         sweeps=[Sweep("multi_query_recall", ["gpt2", "lstm"], {"tasks.pairs": [4, 8]})],
         records=[ATTENTION, LSTM],
-        panels=[[Plot("recall", series=[dots("accuracy", [ATTENTION, LSTM])])]],
+        panels=[Plot("recall", series=[dots("accuracy", [ATTENTION, LSTM])])],
         claims=[Claim("attention recalls more", "…", above(RECALL.of(ATTENTION), RECALL.of(LSTM)))],
     )
 """
@@ -107,6 +107,11 @@ class OverSeeds(Planned):
         return runs
 
 
+def over_seeds_of(planned: Iterable[Runs], **options: Any) -> list[OverSeeds]:
+    """Each of some runs, of one model, over seeds; ``options`` are those of :class:`OverSeeds`."""
+    return [OverSeeds(of.task, [str(of.model)], of.settings, **options) for of in planned]
+
+
 @dataclass(frozen=True)
 class Baselines(Planned):
     """The predictors without training of a task."""
@@ -165,7 +170,8 @@ class Experiment:
         sweeps, runs, baselines: what is run, or a function of the preset that gives it.
         records: those that belong to it, by what holds of one of them; or a function that selects
             them, sorted by run id.
-        panels: rows of panels; or a function of the records that draws the picture.
+        panels: panels beside each other, or rows of them; or a function of the records that draws
+            the picture.
         layout: width, legend and columns of the picture, where ``panels`` are rows.
         variant: settings that the figure tells apart beside models, or a function of a record that
             does: it shows one setting of a model in each.

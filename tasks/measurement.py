@@ -58,12 +58,7 @@ class Measurement(ABC):
 
     @abstractmethod
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: torch.device | str,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         """The whole protocol with the random numbers of ``split`` and ``seed``.
 

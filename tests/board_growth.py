@@ -7,8 +7,6 @@ runs in a process of its own, and its CPU-seconds and peak of memory are printed
 asserted: what it costs depends on the machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ The first two fail above what README promises; of the full one, whose history ca
 size is printed. A shallow clone has one commit: ``git clone --depth 1``.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -13,8 +13,6 @@ So the allowed error is absolute, and the same for all elements of a tensor: one
 because large numbers cancelled in it is as uncertain as they were.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from numbers import Number
 from typing import Any

@@ -7,8 +7,6 @@ first line of a command (PYTHONHASHSEED, a locale, OMP_NUM_THREADS), what a comm
 limit or a signal that must be there from the start are tested with ``subprocess`` instead.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

@@ -1,8 +1,6 @@
 """The committed records, and their board, read once for all tests of a process: reading them takes
 seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings for all tests: one thread each, no network calls, real commands run as a user would."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

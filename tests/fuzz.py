@@ -7,8 +7,6 @@ of this checkout and its libraries, no socket. The first failure ends it with th
 code 1. The suite tries a few (``test_fuzz.py``).
 """
 
-from __future__ import annotations
-
 import faulthandler
 import hashlib
 import io
@@ -29,12 +27,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from bench import (
-    evaluate,
-    generate,
-    prompts,
-    train,
-)
+from bench import evaluate, generate, prompts, train
 from bench.records.schema import json_of
 from bench.writing.side_by_side import read_prompts
 from core.errors import OK, RUN_FAILED, UserError, command
@@ -271,10 +264,7 @@ def fuzz_stores(data: Draw, material: Material) -> None:
         check(f"training with {path}", train.main, material.training, here)
         if own.exists():
             check(
-                f"evaluation with {path}",
-                evaluate.main,
-                [f"run={own.stem}", "store=store"],
-                here,
+                f"evaluation with {path}", evaluate.main, [f"run={own.stem}", "store=store"], here
             )
 
 

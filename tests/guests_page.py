@@ -4,8 +4,6 @@
 empty folder that holds nothing but its file, as a reader of the page has it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Words of every command, some of which mean nothing, or too much."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

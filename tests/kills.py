@@ -6,8 +6,6 @@ of a run that nobody disturbed, what was finished must not have been made again,
 no temporary file may be left. The first difference ends it, with a sentence and exit code 1.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

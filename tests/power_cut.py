@@ -6,8 +6,6 @@ file system may have done more by itself, so each moment gives two disks: one wi
 not flushed, and one with all names, flushed or not.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable

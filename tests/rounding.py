@@ -23,8 +23,6 @@ It reaches what PyTorch does in the thread of the test. Out of its reach are oth
 threads, NumPy, and code that torch.compile has made (under the mode functions run uncompiled).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

@@ -3,8 +3,6 @@
 ``nox -s second_clone``. Clones hold what is committed: changes that are not are named.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Servers of their own that tests start and stop."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

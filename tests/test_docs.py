@@ -1,7 +1,5 @@
 """The documentation is executed: its examples become files, its commands exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

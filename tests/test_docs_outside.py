@@ -1,7 +1,5 @@
 """Pages for those whose code lies elsewhere: files and commands are executed as they stand."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

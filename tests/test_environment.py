@@ -1,7 +1,5 @@
 """Which Python the project takes, and which PyTorch its environment gets."""
 
-from __future__ import annotations
-
 import ast
 import os
 import runpy
@@ -107,8 +105,7 @@ def installed(
         python = str(tmp_path / "environment" / "bin" / "python")
         pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet")
         session = SimpleNamespace(
-            log=lambda text: None,
-            run=lambda *words, external: subprocess.run(words, check=True),
+            log=lambda text: None, run=lambda *words, external: subprocess.run(words, check=True)
         )
         names["install_torch"](session, pip, ("-c", str(pinned)))
         told = subprocess.run([python, "-m", "torch"], capture_output=True, text=True, check=True)

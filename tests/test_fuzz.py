@@ -1,7 +1,5 @@
 """The fuzzer tries a few examples here, and sees what it looks for."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The checks of ``tests.public_packages`` against models whose faults are known."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

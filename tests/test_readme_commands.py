@@ -4,8 +4,6 @@ The commands are read from the README itself, and those of a nox session from th
 command is run as it stands, and one of an unknown form fails.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import runpy
@@ -26,7 +24,6 @@ MODEL = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`((?:python|nox|pip|source) [^`]+)`")
 
 RECORDS = ROOT / "leaderboards" / "records"
-SEEDING = ROOT / "tests" / "core" / "test_seeding.py"
 SMALL = ["tasks.training_automata=8", "tasks.validation_size=4", "tasks.test_size=4"]
 SMALL += ["tasks.strings=[2,3]", "tasks.string_length=[1,6]"]
 SHORT = ["training.steps=2", "training.warmup_steps=1", "training.batch_size=2", *SMALL]

@@ -1,8 +1,6 @@
 """Git holds source and finished records: no archive but segments of records, no store, nothing
 above 8 MB; and a checkout stays small."""
 
-from __future__ import annotations
-
 import lzma
 import subprocess
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python -m tests.watching FOLDER MODULE WORDS...`` runs a command so, in a process of its own.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import runpy

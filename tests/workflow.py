@@ -5,8 +5,6 @@ event, a folder for files, and ``gh``, which notes what it was asked for. Clones
 committed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

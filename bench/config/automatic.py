@@ -84,7 +84,7 @@ def settings_for(
     that comes first; where it is out of reach, one line on stderr names what is taken instead.
 
     Args:
-        given: dotted keys of the command line, whose values win.
+        overrides: dotted keys of the command line, whose values win.
     """
     settled: dict[str, Any] = {}
     for key, values in _open(task):

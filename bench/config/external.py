@@ -62,7 +62,7 @@ def refuse_what_is_missing(arguments: Mapping[str, Any], target: str, sizes: int
     """Refuse a model whose constructor wants an argument that nobody gave.
 
     Args:
-        given: arguments by name.
+        arguments: by name, those that were given.
         sizes: how many the engine gives before them, by place.
 
     Raises:

@@ -20,13 +20,7 @@ from yaml import YAMLError
 
 from bench.config.card_attributes import card_of_class
 from bench.config.external import kind_of, load_class
-from bench.config.groups import (
-    PRESETS,
-    add_task_from_outside,
-    card,
-    choices,
-    task_from_outside,
-)
+from bench.config.groups import PRESETS, add_task_from_outside, card, choices, task_from_outside
 from bench.config.source_files import class_name, use_named
 from bench.config.yaml_files import fault_of_yaml, read_yaml
 from core.errors import UserError, nearest
@@ -37,7 +31,7 @@ from core.reading import Kind
 DESCRIBED = ("card", "presets", "protocols", "sweep", "needs", "locations")
 TASKS = "tasks"  # folder of a store: the cards of tasks from outside, one file each
 LONGEST_LABEL = 80
-NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of ground.statistics
+NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of core.statistics
 
 # What a preset means for a task that says nothing of it: the sizes of the smaller tasks here.
 SIZES: dict[str, dict[str, Any]] = {

@@ -57,7 +57,7 @@ def hint(key: str, valid: Iterable[str]) -> str:
 
     Args:
         key: what was given, such as "training.learning_rate", or "lr" without its section.
-        known: all settings with their sections.
+        valid: all settings with their sections.
     """
     valid = sorted(valid)
     section, _, name = key.rpartition(".")

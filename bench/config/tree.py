@@ -154,7 +154,7 @@ def void_settings(settings: Mapping[str, Any], task: Mapping[str, Any]) -> dict[
     ``card.only_with`` of a task's YAML file says for a key which values of others it is read with.
 
     Args:
-        given: dotted keys and their values.
+        settings: dotted keys and their values.
         task: the task's YAML file, with its values.
     """
     reasons = {}

@@ -71,11 +71,7 @@ class ComparedElsewhere:
         return outputs, others, sizes_of(outputs)
 
     def _cause(
-        self,
-        sequences: CutSequences,
-        others: Tensor,
-        difference: OutputDifference,
-        training: bool,
+        self, sequences: CutSequences, others: Tensor, difference: OutputDifference, training: bool
     ) -> str:
         """What is wrong, by what two more processes answer for the sequences as they are.
 

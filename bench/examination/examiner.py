@@ -12,12 +12,7 @@ from bench.examination.answers import refuse_no_numbers, refuse_other_shape, wit
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
-from bench.examination.reader import (
-    LARGEST_OUTPUT,
-    ModelReader,
-    offers_hidden,
-    refuse_own_seeds,
-)
+from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden, refuse_own_seeds
 from bench.examination.rounding import moved, sizes_of
 from bench.examination.sequences import (
     FEWEST_ROWS,
@@ -205,7 +200,7 @@ class Examiner(Comparisons):
         )
 
     def _whole_batch(self, sequences: CutSequences) -> None:
-        """A sequence in a batch as large as those of the training, in eval mode."""
+        """Refuse a model that answers a sequence otherwise in a batch as large as in training."""
         length, rows = sequences.length, slice(len(sequences.inputs))
         most = max(SMALL_BATCH, self.positions)
         most = min(most, LARGEST_OUTPUT // self.specification.output_size)

@@ -34,9 +34,7 @@ class _Answered:
 
 @contextmanager
 def watched_calls(
-    model: nn.Module,
-    before: Callable[[Tensor | None], None],
-    after: Callable[[Any, bool], None],
+    model: nn.Module, before: Callable[[Tensor | None], None], after: Callable[[Any, bool], None]
 ) -> Iterator[None]:
     """In this block every call of ``forward`` and of ``hidden`` is looked at.
 

@@ -45,7 +45,7 @@ class SequenceSource:
 
     Args:
         inputs: of a training batch of the task.
-        asked: positions that the task scores in it, bool (batch, time); None where it is all.
+        scored: positions that the task scores in it, bool (batch, time); None where it is all.
     """
 
     def __init__(

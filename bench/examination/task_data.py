@@ -56,11 +56,7 @@ def examined_data_hashes(configuration: Configuration) -> dict[str, str]:
     if key not in _passed:
         # A process costs seconds, so one is asked only where a source names what differs there.
         elsewhere = hashed_elsewhere(configuration.tasks) if may_differ(target) else nullcontext()
-        with (
-            elsewhere as hashes_elsewhere,
-            data_in_sentences(target),
-            kept_random_state(CPU),
-        ):
+        with elsewhere as hashes_elsewhere, data_in_sentences(target), kept_random_state(CPU):
             examine_task(configuration, hashes)
             if hashes_elsewhere is not None and (others := hashes_elsewhere()) is not None:
                 _refuse_others(target, hashes, others, " in another process")

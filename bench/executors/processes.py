@@ -19,13 +19,7 @@ from bench.executors.interface import ATTEMPTS, SECONDS_TO_STOP, Done, Work, ans
 from core.children import end_processes, wait_for_end
 from core.errors import INTERRUPTED
 from core.files import ROOT
-from core.processes import (
-    STOPS,
-    StopIsCtrlC,
-    describe_end,
-    end_with_parent,
-    start_with_blocked,
-)
+from core.processes import STOPS, StopIsCtrlC, describe_end, end_with_parent, start_with_blocked
 from core.progress import Report, silent
 
 

@@ -66,10 +66,7 @@ def over_seeds(
 
 
 def over_seeds_and_items(
-    records: Sequence[RunRecord],
-    values: Sequence[float | None],
-    metric: str,
-    items: Items | None,
+    records: Sequence[RunRecord], values: Sequence[float | None], metric: str, items: Items | None
 ) -> Mean:
     """:func:`over_seeds` where the items are known already."""
     kind = kind_of(records[0].task, metric) if records else REAL

@@ -190,6 +190,7 @@ def _typical(task: Task, seed: int, size: int, number: int) -> _Typical:
 
 
 def _count_shape(configuration: Configuration, task: Task, batch: Batch, local: bool) -> _Shape:
+    """The work of one training step on a batch: counted on this device, else by shapes alone."""
     training = configuration.training
     if local:
         set_numerics(training.threads)

@@ -32,13 +32,7 @@ from bench.training.storage import load_weights, packed, read_weights
 from bench.training.training import Member, TrainingDiverged, TrainingReport, total_steps
 from bench.training.unfit import UnfitModel
 from core.errors import RUN_FAILED, UserError
-from core.files import (
-    flush_folder,
-    link,
-    lock,
-    write_atomically,
-    write_sealed,
-)
+from core.files import flush_folder, link, lock, write_atomically, write_sealed
 from core.progress import Report
 from core.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
@@ -137,6 +131,7 @@ class TrainingRun(Run):
                     )
 
     def spent(self, evaluations: Mapping[str, Evaluation], seconds: float) -> dict[str, Any]:
+        """What a record says of the training: of one that ended, or as far as it came."""
         trained = self.trained
         done = trained.report if trained else self.unfinished
         examined, curves = self.examined, {}
@@ -351,8 +346,7 @@ def only_one(work: Path) -> Iterator[None]:
         lock_file = lock(work / "lock")
     except BlockingIOError:
         raise UserError(
-            f"another process is making this very run ({work.name}): wait for it",
-            RUN_FAILED,
+            f"another process is making this very run ({work.name}): wait for it", RUN_FAILED
         ) from None
     with lock_file:
         yield

@@ -50,6 +50,7 @@ def measure_beside_peers(settings: SpeedSettings, report: Report) -> dict[str, A
 
 
 def _peers_of(models: Sequence[str]) -> list[Peer]:
+    """The installed packages to time beside some models; beside all where none is named."""
     with_peers = sorted({peer.model for peer in PEERS})
     for name in models:
         if name not in with_peers:

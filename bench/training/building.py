@@ -199,10 +199,7 @@ def build_model(configuration: Configuration, task: Task, seed: int) -> nn.Modul
 
 
 def initial_model(
-    models: Mapping[str, Any],
-    specification: SequenceSpecification,
-    seed: int,
-    device: torch.device,
+    models: Mapping[str, Any], specification: SequenceSpecification, seed: int, device: torch.device
 ) -> nn.Module:
     """The model of a class, ``_target_``, and its settings, with the initial weights of ``seed``.
 

@@ -270,7 +270,7 @@ class _StackModule(LightningModule):
             raise NotStackable("a parameter has no gradient")
         gradients = dict(zip(names, stacked, strict=True))
         if not self.checked:
-            self._compare(batches, losses.detach(), gradients)
+            self._compare(batches, gradients)
         self._clip(gradients)
         for name, gradient in gradients.items():
             self.parameters_of_all[name].grad = gradient
@@ -312,9 +312,7 @@ class _StackModule(LightningModule):
         with no_python_draws():
             return vmap(on_own_batch)(self.parameters_of_all, self.places, stacked)
 
-    def _compare(
-        self, batches: Sequence[Batch], losses: Tensor, gradients: dict[str, Tensor]
-    ) -> None:
+    def _compare(self, batches: Sequence[Batch], gradients: dict[str, Tensor]) -> None:
         """Refuse to go on with members whose first gradients are not those that they have alone."""
         for place, (module, batch) in enumerate(zip(self.going, batches, strict=True)):
             seed_generators(module.draw_seed(), self.device)

@@ -1,5 +1,5 @@
 """What several curves, or curves and settings, of a record tell of its metrics: what no card can
-say (``following.py`` has what cards say).
+say (``derived_metrics.py`` has what cards say).
 
 For each task a function does what the ``measure`` or ``evaluate`` of that task does once its
 curves are there. It shares no code with the task, since that belongs to the identity of every

@@ -21,7 +21,7 @@ the last one stands for. ``{samples[-1]}`` in a place is that item of a list amo
 What no entry speaks of is taken as it is named: a metric is the mean of the items of its name, what
 a curve of its name ends in, or that curve's mean, and the mean of the list of its name in arrays.
 
-What takes several curves, or more than a setting, is worked out in ``derived.py``.
+What takes several curves, or more than a setting, is worked out in ``derived_by_code.py``.
 """
 
 from __future__ import annotations

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.records.record_files import (
-    WITHDRAWN,
-    packed_in,
-    records_below,
-    records_in,
-    withdrawn_in,
-)
+from bench.records.record_files import WITHDRAWN, packed_in, records_below, records_in, withdrawn_in
 from bench.records.schema import as_file, file_of, read_file
 from bench.records.segments import PackedRecord, canonical, records_of, write_segments
 from core.amounts import amount

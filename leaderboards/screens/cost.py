@@ -11,14 +11,7 @@ from leaderboards.screens import page
 from leaderboards.screens.address import is_dark, one_of
 from leaderboards.views.cost import COSTS, cost_chart, lines, points
 from leaderboards.views.links import to_table
-from leaderboards.views.tables import (
-    ALONE,
-    first_task,
-    headline_tables,
-    opening,
-    presets,
-    whole,
-)
+from leaderboards.views.tables import ALONE, first_task, headline_tables, opening, presets, whole
 
 
 def show() -> None:

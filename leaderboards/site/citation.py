@@ -19,7 +19,7 @@ HASH = 12  # digits of the board's hash in a key
 
 
 def cff(digest: str) -> bytes:
-    """The project's own, with the hash of the board."""
+    """The project's CITATION.cff, with the hash of a board as an identifier."""
     content = yaml.safe_load((ROOT / "CITATION.cff").read_bytes())
     identifier = {"type": "other", "value": f"sha256:{digest}", "description": "hash of the board"}
     content["identifiers"] = [*content.get("identifiers", []), identifier]

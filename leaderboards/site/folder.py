@@ -86,11 +86,7 @@ def listed(target: Path) -> Mapping[str, list[str]]:
 
 
 def _put(
-    target: Path,
-    waiting: Path,
-    board: str,
-    old: Mapping[str, list[str]],
-    new: Mapping[str, str],
+    target: Path, waiting: Path, board: str, old: Mapping[str, list[str]], new: Mapping[str, str]
 ) -> int:
     hash_by_place = {place: _sha256(target / place) for place in {*old, *new}}
     for place, found in sorted(hash_by_place.items()):

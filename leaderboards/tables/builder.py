@@ -37,12 +37,7 @@ from leaderboards.tables.sources import (
     unchanged_tasks,
     write_sources,
 )
-from leaderboards.tables.status import (
-    FOLDER,
-    Verification,
-    VerificationStatuses,
-    read_statuses,
-)
+from leaderboards.tables.status import FOLDER, Verification, VerificationStatuses, read_statuses
 from leaderboards.tables.summaries import (
     COMMITTED,
     OFF_THE_BOARD,

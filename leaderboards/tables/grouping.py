@@ -150,7 +150,7 @@ def measured(record: RunRecord) -> dict[str, float]:
 
 
 def arrange(summaries: Iterable[RecordSummary]) -> list[SettingRecords]:
-    """All entries, sorted; records of trials and of controls are left out.
+    """The records of each setting, sorted as the board shows them, without trials and controls.
 
     Raises:
         UserError: two records claim the same identity and seed, so that a seed would count twice.
@@ -194,14 +194,14 @@ def arrange(summaries: Iterable[RecordSummary]) -> list[SettingRecords]:
     entries = []
     for key, same in by_identity.items():
         group = key[0]
-        names_a_search = not searched[key] and _model_of(key, same) in searched_models
+        searched_elsewhere = not searched[key] and _model_of(key, same) in searched_models
         entry = SettingRecords(
             tuple(same),
             names[key],
             variants[group],
             group,
             line_groups[group],
-            searched_elsewhere=names_a_search,
+            searched_elsewhere=searched_elsewhere,
         )
         entries.append(entry)
     return _with_notes(sorted(entries, key=_order))
@@ -248,11 +248,7 @@ def _model_of(key: tuple[str, str], summaries: Sequence[RecordSummary]) -> tuple
     nothing of this one."""
     first = summaries[0]
     model_settings = {k: v for k, v in first.facts.setting.items() if k.startswith("models.")}
-    return (
-        key[0],
-        first.model,
-        json.dumps(model_settings, sort_keys=True, default=str),
-    )
+    return key[0], first.model, json.dumps(model_settings, sort_keys=True, default=str)
 
 
 def one_of_each(summaries: Iterable[RecordSummary]) -> list[RecordSummary]:

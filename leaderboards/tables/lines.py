@@ -65,7 +65,7 @@ class Row:
     # committed | submitted | yours, or of each how many ("2 committed, 1 submitted")
     origin: str = ""
     made_from: str = ""  # hash of the records behind it, and of its place; "" of what is published
-    checked: str = ""  # how far, in words (standing.levels); "" of what is published
+    checked: str = ""  # how far, in words (status.LEVELS); "" of what is published
     verified: bool = True  # whether it may be ranked beside the project's own
 
     @property

@@ -194,6 +194,7 @@ class OpenBoard:
     def _table(
         self, name: str, where: dict[str, Any], columns: list[str] | None = None
     ) -> pa.Table | None:
+        """The lines of a file of the board that match ``where``; None where it has no file."""
         path = self._checked(name)
         if path is None:
             return None

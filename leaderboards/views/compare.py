@@ -13,15 +13,7 @@ from bench.records.record_files import is_record
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store, committed_path
 from core.errors import UserError
-from core.statistics import (
-    CHANGE,
-    REAL,
-    SHARE,
-    Interval,
-    difference_interval,
-    interval_of,
-    mean_of,
-)
+from core.statistics import CHANGE, REAL, SHARE, Interval, difference_interval, interval_of, mean_of
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import count, number, plain, quantity
 from leaderboards.tables.grouping import measured

@@ -8,14 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from leaderboards.contents import ModelCurve, OpenBoard, Row
-from leaderboards.views.charts import (
-    Spec,
-    chart,
-    is_ours,
-    is_reference,
-    origin,
-    series_name,
-)
+from leaderboards.views.charts import Spec, chart, is_ours, is_reference, origin, series_name
 
 BINS = 48  # places of a binned curve
 POSITION, SIZE = "along the sequence and the training", "by training size"

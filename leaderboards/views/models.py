@@ -65,8 +65,7 @@ def model(board: OpenBoard, wanted: str) -> Model:
     """All that the board knows of a model."""
     rows_of_model = board.summary(model=wanted, kind=["measured", "replication", "unverified"])
     rows = sorted(
-        rows_of_model,
-        key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant),
+        rows_of_model, key=lambda row: (-by_scale(row.preset), task_label(row.task), row.variant)
     )
     runs = runs_of(rows_of_model)
     decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))

@@ -38,13 +38,7 @@ class FactTransformer(nn.Module):
     unembedding: Tensor  # (width, answers)
 
     def __init__(
-        self,
-        vocabulary: int,
-        answers: int,
-        width: int,
-        head_size: int,
-        heads: int,
-        mlp_width: int,
+        self, vocabulary: int, answers: int, width: int, head_size: int, heads: int, mlp_width: int
     ) -> None:
         super().__init__()
         if min(vocabulary, answers, width, head_size, heads) < 1 or mlp_width < 0:

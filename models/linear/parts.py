@@ -12,12 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.heads import head_width
-from models.layers.recurrence.mixer import (
-    Neighbours,
-    RecurrentMixer,
-    inverse_softplus,
-    linear,
-)
+from models.layers.recurrence.mixer import Neighbours, RecurrentMixer, inverse_softplus, linear
 
 SMALLEST_STEP, LARGEST_STEP, STEP_FLOOR = 1e-3, 0.1, 1e-4
 SMALLEST_RATE, LARGEST_RATE = 0.01, 16.0  # the papers' U(0, 16) can draw 0, whose logarithm is −∞

@@ -14,12 +14,7 @@ from models.layers.recurrence.general_delta import Edits, general_delta_rule, in
 from models.layers.recurrence.mixer import linear, unit
 from models.layers.recurrence.writes import Writes
 from models.layers.residual import ResidualModel
-from models.linear.parts import (
-    DecayByChannel,
-    DecayByHead,
-    GatedDeltaMixer,
-    without_weight_decay,
-)
+from models.linear.parts import DecayByChannel, DecayByHead, GatedDeltaMixer, without_weight_decay
 from models.specification import SequenceSpecification
 
 DecayOf = Literal["head", "channel"]

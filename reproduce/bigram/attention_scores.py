@@ -81,11 +81,7 @@ EXPERIMENT = Experiment(
         OverSeeds(
             TASK,
             ["two_layer_attention"],
-            {
-                "tasks.triggers": kind,
-                "tasks.probe_every": COARSE,
-                "tasks.evaluated": EVALUATED,
-            },
+            {"tasks.triggers": kind, "tasks.probe_every": COARSE, "tasks.evaluated": EVALUATED},
             at={"laptop": {"tasks.steps": LEAST}},
             seeds=SEEDS,
             first_seed=FIRST_SEED,
@@ -94,16 +90,14 @@ EXPERIMENT = Experiment(
     ],
     records=list(BY_TRIGGERS.values()),
     panels=[
-        [
-            Plot(
-                runs.label,
-                Axis("SGD steps"),
-                Axis("share of places", limits=(-0.02, 1.04)),
-                [metric_curves(runs, LOOKS)],
-                legend="best",
-            )
-            for runs in BY_TRIGGERS.values()
-        ]
+        Plot(
+            runs.label,
+            Axis("SGD steps"),
+            Axis("share of places", limits=(-0.02, 1.04)),
+            [metric_curves(runs, LOOKS)],
+            legend="best",
+        )
+        for runs in BY_TRIGGERS.values()
     ],
     layout={"width": 9},
     variant=["tasks.triggers"],

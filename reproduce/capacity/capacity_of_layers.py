@@ -162,30 +162,28 @@ EXPERIMENT = Experiment(
     runs=[*FACTORS, *PERCEPTRONS],
     records=[LAYERS, LINEAR],
     panels=[
-        [
-            Plot(
-                f"associations, d = {WIDTH}, {CLASSES} classes",
-                Axis("m d, entries of a layer", "log2"),
-                Axis("N", "log2"),
-                [
-                    lambda records: _traces(BY_LAYER, MLP, records),
-                    lambda records: _traces(BY_RANK, LOW_RANK, records),
-                    _as_many,
-                ],
-                legend="upper left",
-            ),
-            Plot(
-                "bits for each weight",
-                Axis("m", "log2"),
-                Axis("bits", limits=(0, None)),
-                [
-                    lambda records: _traces(BITS, MLP, records),
-                    lambda records: _traces(BITS_OF_RANK, LOW_RANK, records),
-                    _two_bits,
-                ],
-                legend="best",
-            ),
-        ]
+        Plot(
+            f"associations, d = {WIDTH}, {CLASSES} classes",
+            Axis("m d, entries of a layer", "log2"),
+            Axis("N", "log2"),
+            [
+                lambda records: _traces(BY_LAYER, MLP, records),
+                lambda records: _traces(BY_RANK, LOW_RANK, records),
+                _as_many,
+            ],
+            legend="upper left",
+        ),
+        Plot(
+            "bits for each weight",
+            Axis("m", "log2"),
+            Axis("bits", limits=(0, None)),
+            [
+                lambda records: _traces(BITS, MLP, records),
+                lambda records: _traces(BITS_OF_RANK, LOW_RANK, records),
+                _two_bits,
+            ],
+            legend="best",
+        ),
     ],
     layout={"width": 10},
     variant=["models.expansion", "models.rank"],

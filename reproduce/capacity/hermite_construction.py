@@ -118,10 +118,8 @@ EXPERIMENT = Experiment(
     ],
     records=[growth.runs for growth in OF_UNITS.values()],
     panels=[
-        [
-            _plot(f"{SHARE:.0%} recalled, d = {FIXED_WIDTH}", "m", UNITS, OF_UNITS),
-            _plot(f"{SHARE:.0%} recalled, m = {FIXED_UNITS}", "d", WIDTHS, OF_WIDTH),
-        ]
+        _plot(f"{SHARE:.0%} recalled, d = {FIXED_WIDTH}", "m", UNITS, OF_UNITS),
+        _plot(f"{SHARE:.0%} recalled, m = {FIXED_UNITS}", "d", WIDTHS, OF_WIDTH),
     ],
     layout={"width": 10},
     variant=["models.degree", "models.width"],

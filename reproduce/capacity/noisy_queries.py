@@ -9,16 +9,7 @@ from bench.config.files import group_file
 from core.statistics import SHARE, mean_interval
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
-from reproduce.claims.grammar import (
-    Drawn,
-    Records,
-    Rule,
-    Runs,
-    above,
-    each,
-    measured,
-    once,
-)
+from reproduce.claims.grammar import Drawn, Records, Rule, Runs, above, each, measured, once
 from reproduce.claims.observations import Sample
 from reproduce.claims.trials import finished, over_trials, pooled, sample
 from reproduce.drawing.traces import over_draws

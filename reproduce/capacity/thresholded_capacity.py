@@ -92,15 +92,13 @@ EXPERIMENT = Experiment(
     runs=[OverSeeds("capacity", ["thresholded", "outer_product"], SETTINGS, seeds=2)],
     records=[CUT.runs, SUM.runs],
     panels=[
-        [
-            Plot(
-                f"associations, {SHARE:.0%} recalled",
-                Axis("d", ticks=WIDTHS),
-                Axis("N", "log2"),
-                [_dots(CUT), _dots(SUM), _squares()],
-                legend="upper left",
-            )
-        ]
+        Plot(
+            f"associations, {SHARE:.0%} recalled",
+            Axis("d", ticks=WIDTHS),
+            Axis("N", "log2"),
+            [_dots(CUT), _dots(SUM), _squares()],
+            legend="upper left",
+        )
     ],
     layout={"width": 6},
     control=EACH_ITS_OWN,

@@ -98,11 +98,7 @@ def slope_difference(a: Fit, b: Fit, level: float = LEVEL) -> Interval:
 
 
 def slope_between(
-    label: str,
-    fit: Fit | None,
-    low: float = -math.inf,
-    high: float = math.inf,
-    least: int = 2,
+    label: str, fit: Fit | None, low: float = -math.inf, high: float = math.inf, least: int = 2
 ) -> Rule:
     """The slope lies between ``low`` and ``high``: its whole interval over trials inside for
     "reproduced" and outside for "contradicted". Trials are counted where others count seeds.

@@ -53,7 +53,7 @@ def began(record: RunRecord) -> datetime:
 
 def began_at(run_id: str, started_at: str) -> datetime:
     """The same of a run that says of itself when it was started."""
-    first = _known(REPEATS, REPEATS.stat().st_mtime_ns) if REPEATS.exists() else {}
+    first = _first_starts(REPEATS, REPEATS.stat().st_mtime_ns) if REPEATS.exists() else {}
     return first.get(run_id, moment(started_at))
 
 
@@ -68,10 +68,10 @@ class _FirstRuns(RootModel[dict[str, AwareDatetime]]):
 
 
 @lru_cache(maxsize=4)
-def _known(path: Path, _changed: int) -> dict[str, datetime]:
-    return (
-        Kind("table of repeats", _FirstRuns, "restore it from version control").read_json(path).root
-    )
+def _first_starts(path: Path, _changed: int) -> dict[str, datetime]:
+    """Run id -> when the first of its kind began, as a table has it that changed at a time."""
+    table = Kind("table of repeats", _FirstRuns, "restore it from version control")
+    return table.read_json(path).root
 
 
 def main(update: bool) -> int:

@@ -76,7 +76,7 @@ def over_trials(rule: Rule, of: Callable[[Records], list[RunRecord]], noun: str)
 
     Args:
         of: finds the runs.
-        what: is missing where they hold no trials.
+        noun: what is missing where they hold no trials.
     """
 
     def judge(records: Records, level: float) -> Finding:
@@ -103,7 +103,7 @@ def fact(
 
     Args:
         text: of the rule, with its ``numbers`` in braces.
-        what: is missing where ``read`` finds nothing.
+        noun: what is missing where ``read`` finds nothing.
         judge: decides on what was read, by the same numbers.
     """
 

@@ -150,6 +150,7 @@ def _difference(
     level: float,
     together: Items | None,
 ) -> Finding:
+    """The verdict that ``place`` gives the interval of a - b; ``edges`` are where it changes."""
     if not a.observations or not b.observations:
         return no_runs(a, b)
     paired = together or paired_items(a.items, b.items)

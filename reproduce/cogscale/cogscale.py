@@ -21,15 +21,7 @@ from reproduce.claims.grammar import (
     where,
     within,
 )
-from reproduce.cogscale.sizes import (
-    BUDGET,
-    CHANNELS,
-    DECODER,
-    FORECASTING,
-    MAMBA,
-    MODELS,
-    width_of,
-)
+from reproduce.cogscale.sizes import BUDGET, CHANNELS, DECODER, FORECASTING, MAMBA, MODELS, width_of
 from reproduce.drawing import tables
 from reproduce.drawing.plots import dots, names
 from reproduce.drawing.traces import published

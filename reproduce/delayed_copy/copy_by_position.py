@@ -7,9 +7,8 @@ from typing import Any
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Number, Rule, Runs, each, provided, within
-from reproduce.drawing.plots import Plot, dots, names
-from reproduce.experiment import Experiment, OverSeeds
-from reproduce.plotting.panels import Axis
+from reproduce.drawing.plots import dots_by_run
+from reproduce.experiment import Experiment, over_seeds_of
 
 TITLE = "Copying the token k positions back, with and without positions and convolutions"
 PAPER = (
@@ -80,19 +79,9 @@ EXPERIMENT = Experiment(
     TITLE,
     PAPER,
     CLAIMS,
-    runs=[OverSeeds(TASK, [str(runs.model)], runs.settings, seeds=SEEDS) for runs in ALL],
+    runs=over_seeds_of(ALL, seeds=SEEDS),
     records=ALL,
-    panels=[
-        [
-            Plot(
-                "tokens that are right",
-                names(ALL),
-                Axis(limits=(0, 1.05)),
-                [dots("accuracy", ALL)],
-                sideways=True,
-            )
-        ]
-    ],
+    panels=[dots_by_run("tokens that are right", "accuracy", ALL)],
     layout={"width": 8},
     variant=["tasks.delay", "models.positions"],
     control=EACH_ITS_OWN,

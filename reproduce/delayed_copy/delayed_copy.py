@@ -164,12 +164,7 @@ EXPERIMENT = Experiment(
     (*claims_of(NUMBERS, "numbers"), *claims_of(TOKENS, "tokens")),
     sweeps=sweeps,
     records=[*rows(NUMBERS), *rows(TOKENS)],
-    panels=[
-        [
-            _panel(NUMBERS, "numbers", "error", 1.0),
-            _panel(TOKENS, "tokens", "accuracy", 1 / 16),
-        ]
-    ],
+    panels=[_panel(NUMBERS, "numbers", "error", 1.0), _panel(TOKENS, "tokens", "accuracy", 1 / 16)],
     layout={"width": 12},
     variant=("tasks.delay", "training.steps"),
     varied=("tasks.delay", "training.steps", "training.validate_every"),

@@ -2,11 +2,11 @@
 
 Example: the accuracy of two models, a dot each, beside their losses by step::
 
-    ROWS = [[
+    PANELS = [
         Plot("recall", y=Axis("accuracy", limits=(0, 1)), series=[dots("accuracy", [ONE, TWO])]),
         Plot("loss", Axis("steps"), series=[curves("validation_loss", [ONE, TWO])]),
-    ]]
-    Picture(TITLE, rows_of(ROWS, records))
+    ]
+    Picture(TITLE, rows_of(PANELS, records))
 
 A series is a trace, or a function of the records that gives traces; so is whatever else depends on
 the records, such as the runs of a series, the ticks of an axis or a whole row.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from reproduce.claims.grammar import Records, Runs
 from reproduce.drawing.traces import Value, curve_over_seeds, over_metrics, over_seeds
@@ -29,6 +29,7 @@ AnyRuns = Sequence[Runs] | Callable[[Records], Sequence[Runs]]
 
 
 PLAIN = Axis()
+SHARES = Axis(limits=(0, 1.05))
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,15 @@ class RowOf:
     shared: bool = False
 
 
-Rows = Sequence[RowOf | Sequence[AnyPanel] | Callable[[Records], PanelRow]]
+Row = RowOf | Sequence[AnyPanel] | Callable[[Records], PanelRow]
+Rows = Sequence[AnyPanel | Row]
 
 
 def rows_of(rows: Rows, records: Records) -> list[PanelRow]:
-    """The rows of a picture."""
+    """The rows of a picture; panels alone are one row."""
+    is_one_row = bool(rows) and isinstance(rows[0], Plot | Panel)
     drawn = []
-    for row in rows:
+    for row in cast("Sequence[Row]", [rows] if is_one_row else rows):
         if callable(row):
             drawn.append(row(records))
             continue
@@ -136,6 +139,13 @@ def dots(value: str | Value, runs: AnyRuns, **look: Any) -> Traces:
         return drawn
 
     return traces
+
+
+def dots_by_run(
+    title: str, value: str | Value, runs: AnyRuns, axis: Axis = SHARES, **look: Any
+) -> Plot:
+    """A panel of one number of each of some runs, a line for each with its label."""
+    return Plot(title, names(runs), axis, [dots(value, runs, **look)], sideways=True)
 
 
 def metric_curves(runs: Runs, colours: Mapping[str, tuple[str, str]], **look: Any) -> Traces:

@@ -33,10 +33,7 @@ def summary(runs: Sequence[RunRecord], value: str | Value) -> Mean:
 
 
 def over_seeds(
-    name: str,
-    runs_by_x: Mapping[X, Iterable[RunRecord]],
-    value: str | Value,
-    **look: Any,
+    name: str, runs_by_x: Mapping[X, Iterable[RunRecord]], value: str | Value, **look: Any
 ) -> Trace:
     """A number of every seed at every x, with means and intervals; x without a run are left out.
 

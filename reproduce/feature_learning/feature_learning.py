@@ -13,7 +13,7 @@ from reproduce.claims.grammar import Number, Records, Rule, Runs, each, within
 from reproduce.claims.rules.growth import Growth
 from reproduce.drawing.plots import Plot, Traces
 from reproduce.drawing.traces import over_draws
-from reproduce.experiment import Experiment, OverSeeds
+from reproduce.experiment import Experiment, over_seeds_of
 from reproduce.plotting.panels import Axis, Trace
 
 TITLE = "Feature learning: norms of features and of what one gradient step adds"
@@ -92,19 +92,17 @@ EXPERIMENT = Experiment(
     TITLE,
     SLIDES,
     CLAIMS,
-    runs=[OverSeeds(TASK, [MODEL], runs.settings, seeds=SEEDS) for runs in (MAXIMAL, TANGENT)],
+    runs=over_seeds_of((MAXIMAL, TANGENT), seeds=SEEDS),
     records=[MAXIMAL, TANGENT],
     panels=[
-        [
-            Plot(
-                runs.label,
-                Axis("width d", "log2"),
-                Axis("norm", "log"),
-                [_dots(name, runs) for name in LOOKS],
-                legend="best",
-            )
-            for runs in (MAXIMAL, TANGENT)
-        ]
+        Plot(
+            runs.label,
+            Axis("width d", "log2"),
+            Axis("norm", "log"),
+            [_dots(name, runs) for name in LOOKS],
+            legend="best",
+        )
+        for runs in (MAXIMAL, TANGENT)
     ],
     layout={"width": 9},
     variant=["tasks.scaling"],

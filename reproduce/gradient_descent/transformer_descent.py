@@ -132,9 +132,7 @@ EXPERIMENT = Experiment(
     TITLE,
     DYNAMICS,
     CLAIMS,
-    runs=[
-        OverSeeds(TASK, MODELS, {"models.width": WIDTH}, seeds=SEEDS, first_seed=FIRST_SEED),
-    ],
+    runs=[OverSeeds(TASK, MODELS, {"models.width": WIDTH}, seeds=SEEDS, first_seed=FIRST_SEED)],
     records=[RUNS],
     panels=[
         [_curves(kind, "output_2", ALONE) for kind in ("loss", "memory_margin")],

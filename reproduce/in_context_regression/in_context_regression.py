@@ -19,7 +19,7 @@ from reproduce.claims.grammar import (
     trained_for,
     within,
 )
-from reproduce.drawing.plots import Plot, RowOf, by_categories, curves, dots, names
+from reproduce.drawing.plots import Plot, RowOf, by_categories, curves, dots_by_run
 from reproduce.drawing.traces import summary
 from reproduce.experiment import Baselines, Experiment, OverSeeds, Sweep
 from reproduce.plotting.models import label
@@ -71,9 +71,7 @@ for task, title in COMPARED.items():
     by_name, ordered = runs_of(task), runs_of(task, nearest_first=True)
     series = [_predictors, curves("error_by_pairs", by_name)]
     BY_PAIRS.append(Plot(title, PAIRS, ERROR, series))
-    DISTANCES.append(
-        Plot(title, names(ordered), DISTANCE, [dots("from_ridge", ordered)], sideways=True)
-    )
+    DISTANCES.append(dots_by_run(title, "from_ridge", ordered, DISTANCE))
 
 END = Number("error at the end", "error_at_end")
 FROM_RIDGE = Number("distance from ridge", "from_ridge")

@@ -12,7 +12,7 @@ from reproduce.claims.controls import NOTHING_TRAINED, Control
 from reproduce.claims.grammar import Records, Rule, Runs, each, measured, once, within
 from reproduce.claims.trials import drawn, over_trials, paired, pooled
 from reproduce.drawing.traces import over_draws
-from reproduce.experiment import Experiment, OverSeeds
+from reproduce.experiment import Experiment, OverSeeds, over_seeds_of
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
 
 TITLE = "Kernel regression with more and more pairs, by dimension and by bandwidth"
@@ -43,11 +43,11 @@ def of(rule: str, dimension: int) -> Runs:
 SEEDS = 3
 # Where the error hardly falls any more in the end, three left an interval across the border.
 MORE_SEEDS = {(BY_ROOT, 6): {"smoke": 3, "laptop": 8, "gpu": 3, "paper": 3}}
-PLANNED = []
+PLANNED: list[OverSeeds] = []
 for dimension in DIMENSIONS:
     for rule in (*RULES, NEAREST):
-        runs, seeds = of(rule, dimension), MORE_SEEDS.get((rule, dimension), SEEDS)
-        PLANNED.append(OverSeeds(TASK, [str(runs.model)], runs.settings, seeds=seeds))
+        seeds = MORE_SEEDS.get((rule, dimension), SEEDS)
+        PLANNED += over_seeds_of([of(rule, dimension)], seeds=seeds)
 
 
 def counts(records: Records) -> list[int]:

@@ -7,8 +7,8 @@ from core.statistics import REAL
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Number, Rule, Runs, each, within
-from reproduce.drawing.plots import Plot, dots, names
-from reproduce.experiment import Experiment, OverSeeds
+from reproduce.drawing.plots import dots_by_run
+from reproduce.experiment import Experiment, over_seeds_of
 from reproduce.plotting.panels import Axis
 
 TITLE = "Maps of tokens to keys and values, trained by the inner or by the outer loss"
@@ -78,16 +78,14 @@ EXPERIMENT = Experiment(
     TITLE,
     README,
     CLAIMS,
-    runs=[OverSeeds(TASK, [MODEL], runs.settings, seeds=SEEDS) for runs in ALL],
+    runs=over_seeds_of(ALL, seeds=SEEDS),
     records=ALL,
     panels=[
-        [
-            Plot(name, names(ALL), Axis(limits=(-0.03, 1.05)), [dots(metric, ALL)], sideways=True)
-            for name, metric in (
-                ("recall by stems", "recall"),
-                ("values that keys explain", "collapse"),
-            )
-        ]
+        dots_by_run(name, metric, ALL, Axis(limits=(-0.03, 1.05)))
+        for name, metric in (
+            ("recall by stems", "recall"),
+            ("values that keys explain", "collapse"),
+        )
     ],
     layout={"width": 10},
     variant=["tasks.objective"],

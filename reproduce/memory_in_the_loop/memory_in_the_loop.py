@@ -115,27 +115,25 @@ EXPERIMENT = Experiment(
     ],
     records=ALL,
     panels=[
-        [
-            Plot(
-                "right answers",
-                Axis(categories=[name for name, _ in CONDITIONS.values()]),
-                Axis("share", limits=(-0.03, 1.05)),
-                [by_metric({place: metric for place, (_, metric) in CONDITIONS.items()}, ALL)],
-                legend="best",
-            ),
-            Plot(
-                "notes that are used",
-                Axis(categories=[name for name, _ in USE.values()]),
-                Axis("share", limits=(-0.03, 1.05)),
-                [by_metric({place: metric for place, (_, metric) in USE.items()}, ALL)],
-            ),
-            Plot(
-                "use by confidence",
-                Axis("confidence that is shown"),
-                Axis("share used", limits=(-0.03, 1.05)),
-                [curves("used_by_confidence", ALL)],
-            ),
-        ]
+        Plot(
+            "right answers",
+            Axis(categories=[name for name, _ in CONDITIONS.values()]),
+            Axis("share", limits=(-0.03, 1.05)),
+            [by_metric({place: metric for place, (_, metric) in CONDITIONS.items()}, ALL)],
+            legend="best",
+        ),
+        Plot(
+            "notes that are used",
+            Axis(categories=[name for name, _ in USE.values()]),
+            Axis("share", limits=(-0.03, 1.05)),
+            [by_metric({place: metric for place, (_, metric) in USE.items()}, ALL)],
+        ),
+        Plot(
+            "use by confidence",
+            Axis("confidence that is shown"),
+            Axis("share used", limits=(-0.03, 1.05)),
+            [curves("used_by_confidence", ALL)],
+        ),
     ],
     layout={"width": 13},
     control=EACH_ITS_OWN,

@@ -7,8 +7,8 @@ from typing import Any
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import Number, Rule, Runs, difference, each, once, trained_for, within
-from reproduce.drawing.plots import Plot, dots, names
-from reproduce.experiment import Experiment, OverSeeds
+from reproduce.drawing.plots import dots_by_run
+from reproduce.experiment import Experiment, over_seeds_of
 from reproduce.plotting.panels import Axis
 
 TITLE = "Multi-query recall: one block of a Memory Mosaic whose parts are exchanged"
@@ -77,18 +77,10 @@ EXPERIMENT = Experiment(
     TITLE,
     PAPER,
     CLAIMS,
-    runs=[OverSeeds(TASK, [MODEL], runs.settings, AT, seeds=SEEDS, own_data=True) for runs in ALL],
+    runs=over_seeds_of(ALL, at=AT, seeds=SEEDS, own_data=True),
     records=ALL,
     panels=[
-        [
-            Plot(
-                "values that are recalled",
-                names(ALL),
-                Axis("accuracy", limits=(0, 1.05)),
-                [dots("accuracy", ALL)],
-                sideways=True,
-            )
-        ]
+        dots_by_run("values that are recalled", "accuracy", ALL, Axis("accuracy", limits=(0, 1.05)))
     ],
     layout={"width": 8},
     variant=["models.keys", "models.values", "models.persistent"],

@@ -6,9 +6,8 @@ from typing import Any
 
 from reproduce.claims.claims import Claim
 from reproduce.claims.grammar import Number, Rule, Runs, above, once, provided, trained_for, within
-from reproduce.drawing.plots import Plot, dots, names
-from reproduce.experiment import Experiment, OverSeeds
-from reproduce.plotting.panels import Axis
+from reproduce.drawing.plots import dots_by_run
+from reproduce.experiment import Experiment, over_seeds_of
 
 TITLE = "Needle: numbers of a phone book, read once and twice"
 JELASSI = (
@@ -67,19 +66,9 @@ EXPERIMENT = Experiment(
     TITLE,
     f"{JELASSI}; {ARORA}",
     CLAIMS,
-    runs=[OverSeeds(TASK, [str(runs.model)], runs.settings, seeds=SEEDS) for runs in ALL],
+    runs=over_seeds_of(ALL, seeds=SEEDS),
     records=ALL,
-    panels=[
-        [
-            Plot(
-                "numbers that are right",
-                names(ALL),
-                Axis(limits=(0, 1.05)),
-                [dots("accuracy", ALL)],
-                sideways=True,
-            )
-        ]
-    ],
+    panels=[dots_by_run("numbers that are right", "accuracy", ALL)],
     layout={"width": 7},
     variant=["tasks.protocol"],
 )

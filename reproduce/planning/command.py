@@ -82,8 +82,19 @@ class EvidenceRequest:
             raise UserError("page= is a page of a plan: say dry_run=true too, and no device_like=")
         if page is not None and confirm:
             raise UserError("page= is about open claims, and confirm=true about decided ones")
-        fields = (str(preset), hours, workers, figures, store, dry_run, storage, others)
-        return cls(*fields, device_like, None if page is None else absolute(str(page)), confirm)
+        return cls(
+            preset=str(preset),
+            hours=hours,
+            workers=workers,
+            figures=figures,
+            store=store,
+            dry_run=dry_run,
+            storage=storage,
+            others=others,
+            device_like=device_like,
+            page=None if page is None else absolute(str(page)),
+            confirm=confirm,
+        )
 
     def settings(self, reproductions: Mapping[str, Experiment]) -> dict[str, dict[str, Any]]:
         """For each figure the settings of ``python -m reproduce``.

@@ -15,17 +15,7 @@ from matplotlib.lines import Line2D
 
 from reproduce.plotting.looks import edges, look_of, moved, points
 from reproduce.plotting.panels import Axis, Panel, Remark, Trace
-from reproduce.plotting.style import (
-    BAND,
-    BAR,
-    CONTOUR,
-    HEAT,
-    LABEL,
-    PALETTE,
-    SEED,
-    SMALL,
-    WHISKER,
-)
+from reproduce.plotting.style import BAND, BAR, CONTOUR, HEAT, LABEL, PALETTE, SEED, SMALL, WHISKER
 
 LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-.", "none": ""}
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^", "cross": "x", "down": "v"}

@@ -9,17 +9,7 @@ from core.escaping import markdown as markdown_text
 from core.statistics import mean_interval
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import NOTHING_TRAINED
-from reproduce.claims.grammar import (
-    Ready,
-    Records,
-    Rule,
-    Runs,
-    above,
-    each,
-    measured,
-    once,
-    within,
-)
+from reproduce.claims.grammar import Ready, Records, Rule, Runs, above, each, measured, once, within
 from reproduce.claims.grammar import metric as read_metric
 from reproduce.drawing.plots import RowOf
 from reproduce.drawing.tables import cell, markdown

@@ -12,16 +12,7 @@ from typing import Any
 
 from bench.config.groups import PRESETS, contenders, entrants
 from bench.records.schema import RunRecord
-from reproduce.claims.grammar import (
-    Number,
-    Ready,
-    Records,
-    Rule,
-    Runs,
-    each,
-    setting,
-    where,
-)
+from reproduce.claims.grammar import Number, Ready, Records, Rule, Runs, each, setting, where
 from reproduce.experiment import Sweep, any_of
 from reproduce.plotting import models
 

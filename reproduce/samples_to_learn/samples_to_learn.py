@@ -87,17 +87,15 @@ EXPERIMENT = Experiment(
     runs=[OverSeeds(TASK, [MODEL], seeds=SEEDS)],
     records=[RUNS],
     panels=[
-        [
-            _learning(32),
-            _learning(256),
-            Plot(
-                "samples to half",
-                Axis("N tokens", "log2"),
-                Axis("samples", "log2"),
-                list(map(_samples_to_half, LAYERS)),
-                legend="best",
-            ),
-        ]
+        _learning(32),
+        _learning(256),
+        Plot(
+            "samples to half",
+            Axis("N tokens", "log2"),
+            Axis("samples", "log2"),
+            list(map(_samples_to_half, LAYERS)),
+            legend="best",
+        ),
     ],
     layout={"width": 13},
     control=EACH_ITS_OWN,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -16,15 +15,7 @@ from reproduce.claims.trials import over_trials
 from reproduce.drawing.traces import over_draws
 from reproduce.experiment import Baselines, Experiment, OverSeeds
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Trace
-from reproduce.scaling_laws.runs import (
-    ALPHAS,
-    LAWS,
-    MODEL,
-    POPULATION,
-    SCHEMES,
-    Part,
-    of_alpha,
-)
+from reproduce.scaling_laws.runs import ALPHAS, LAWS, MODEL, POPULATION, SCHEMES, Part, of_alpha
 from reproduce.scaling_laws.scaling_laws import HUTTER, PAPER, SLIDES, THEOREM
 
 TITLE = "Scaling laws of associative memories, by the exponent of the Zipf law"
@@ -112,15 +103,11 @@ def steeper(scheme: str, by: float) -> Rule:
     return once(measured(WIDE, "slopes by α", "laptop"), rule)
 
 
-def unseen_slope(alpha: float) -> Callable[[RunRecord], float | None]:
-    """Reads the slope of the mass that a table has not seen, against n."""
-
-    def read(record: RunRecord) -> float | None:
-        curve, window = record.curves["unseen_mass"], record.config["tasks"]["fit_samples"]
-        fit = fit_power_law(curve.x, [curve.y], *window)
-        return None if fit is None else fit.slope
-
-    return read
+def unseen_slope(record: RunRecord) -> float | None:
+    """The slope of the mass that a table has not seen, against n."""
+    curve, window = record.curves["unseen_mass"], record.config["tasks"]["fit_samples"]
+    fit = fit_power_law(curve.x, [curve.y], *window)
+    return None if fit is None else fit.slope
 
 
 def _of_alpha(alpha: float) -> list[Claim]:
@@ -130,9 +117,7 @@ def _of_alpha(alpha: float) -> list[Claim]:
     table = WIDE.but(
         f"mass of unseen tokens, {name}", {"tasks.alpha": alpha}, baseline="infinite_memory"
     )
-    unseen = within(
-        Number("slope", unseen_slope(alpha)).of(table), in_n - BY_SAMPLES, in_n + BY_SAMPLES
-    )
+    unseen = within(Number("slope", unseen_slope).of(table), in_n - BY_SAMPLES, in_n + BY_SAMPLES)
     return [
         Claim(
             f"frequency against d, {name}",
@@ -141,8 +126,7 @@ def _of_alpha(alpha: float) -> list[Claim]:
             slope(FREQUENCY, alpha, by_frequency, BY_FREQUENCY),
             source=f"{THEOREM}, part 1",
             control=Control(
-                "the d/8 most frequent in its place",
-                slope(CUT, alpha, by_frequency, BY_FREQUENCY),
+                "the d/8 most frequent in its place", slope(CUT, alpha, by_frequency, BY_FREQUENCY)
             ),
         ),
         Claim(

@@ -7,21 +7,20 @@ from functools import partial
 from typing import Any
 
 from bench.records.schema import RunRecord
-from reproduce.claims.claims import Claim, Closed
+from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
-from reproduce.claims.grammar import (
-    Number,
-    Rule,
-    Runs,
-    each,
-    once,
-    provided,
-    setting,
-    trained_for,
-    within,
-)
+from reproduce.claims.grammar import Rule, Runs, each, once, provided, setting, trained_for, within
 from reproduce.experiment import Experiment, OverSeeds, Sweep
-from reproduce.state_tracking.whole_words import has_sizes, panels, table, whole_words
+from reproduce.state_tracking.whole_words import (
+    FAR,
+    MORE_STEPS,
+    NEAR,
+    has_sizes,
+    panels,
+    sizes_at_laptop,
+    table,
+    whole_words,
+)
 
 TITLE = "DeltaProduct: one layer on S₃, by the steps of a letter and their largest strength"
 SIEMS = "Siems et al. 2025, DeltaProduct (arXiv 2502.10297): S₃ with one layer"
@@ -31,19 +30,8 @@ TASK = "state_tracking"
 S3 = {"tasks.group": "s3", "tasks.letters": "all"}
 LAYER: dict[str, Any] = {**S3, "models.layers": 1}
 STEPS = 2000  # without which an accuracy says nothing
-# Sizes at which the rows take minutes each on one core. Every row has the same words, steps, rates
-# and seeds, so that none fails for want of what another one had.
 SIZES: dict[str, dict[str, Any]] = {
-    "laptop": {
-        "tasks.length": 8,
-        "tasks.factors": [1, 2, 4, 8],
-        "tasks.test_size": 256,
-        "models.width": 32,
-        "training.steps": STEPS,
-        "training.validate_every": STEPS // 20,
-        "sweep.search_space": {"training.lr": [3e-3, 1e-2, 3e-2]},
-        "sweep.extend": 0,
-    },
+    "laptop": sizes_at_laptop(8, [1, 2, 4, 8], STEPS),
     "paper": {
         "tasks.length": 128,
         "tasks.factors": [1, 2, 4],
@@ -115,8 +103,6 @@ PREDICTORS = tuple(
     for label in ("uniform", "letters without order", "product (oracle)")
 )
 
-FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
-NEAR = Number("mean accuracy over the training length", "accuracy/1x")
 WHOLE = whole_words(4)
 # A guess is right with 1/6, and who knows whether a product is even with 1/3. Who follows S₃ names
 # four of five states so far from training, and who has lost it less than half.
@@ -152,7 +138,6 @@ def loses(kinds: Sequence[Runs]) -> Rule:
     return asked(provided(learned, each(lost)))
 
 
-MORE_STEPS = {"laptop": Closed("Steps, and no seeds, would decide what follows at laptop")}
 CLAIMS = (
     Claim(
         "two reflections keep S₃",

@@ -85,11 +85,9 @@ EXPERIMENT = Experiment(
         *(row(model, part) for part in (RECALL, STATE) for model in MODELS[:3]),
     ],
     panels=[
-        [
-            _panel("recall alone", RECALL, MODELS[:3], 1 / 4),
-            _panel("state alone", STATE, MODELS[:3], 1 / 4),
-            _panel("both at once", BOTH, MODELS, 1 / 4),
-        ]
+        _panel("recall alone", RECALL, MODELS[:3], 1 / 4),
+        _panel("state alone", STATE, MODELS[:3], 1 / 4),
+        _panel("both at once", BOTH, MODELS, 1 / 4),
     ],
     layout={"width": 14},
     variant=("tasks.exchanges", "tasks.fixed"),

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from reproduce.claims.claims import Claim, Closed
+from reproduce.claims.claims import Claim
 from reproduce.claims.controls import EACH_ITS_OWN, Control
-from reproduce.claims.grammar import (
-    Number,
-    Rule,
-    Runs,
-    each,
-    once,
-    provided,
-    trained_for,
-    within,
-)
+from reproduce.claims.grammar import Rule, Runs, each, once, provided, trained_for, within
 from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
-from reproduce.state_tracking.whole_words import has_sizes, panels, table
+from reproduce.state_tracking.whole_words import (
+    FAR,
+    MORE_STEPS,
+    NEAR,
+    has_sizes,
+    panels,
+    sizes_at_laptop,
+    table,
+)
 
 TITLE = "Mamba-3 on parity, by what turns its states"
 MAMBA3 = "Mamba-3 (arXiv 2603.15569, ICLR 2026), table of state tracking: parity"
@@ -28,19 +27,7 @@ TASK = "state_tracking"
 PARITY = {"tasks.group": "parity", "tasks.letters": "all"}
 LAYER: dict[str, Any] = {**PARITY, "models.layers": 1}
 STEPS = 4000  # without which an accuracy says nothing
-# Sizes at which a row takes minutes on one core, the same for every row.
-SIZES: dict[str, dict[str, Any]] = {
-    "laptop": {
-        "tasks.length": 16,
-        "tasks.factors": [1, 2, 4],
-        "tasks.test_size": 256,
-        "models.width": 32,
-        "training.steps": STEPS,
-        "training.validate_every": STEPS // 20,
-        "sweep.search_space": {"training.lr": [3e-3, 1e-2, 3e-2]},
-        "sweep.extend": 0,
-    }
-}
+SIZES = {"laptop": sizes_at_laptop(16, [1, 2, 4], STEPS)}
 # All that is new in Mamba-3; of that, rotation by the inputs alone; and all but that, with states
 # that turn by fixed angles, or not at all.
 WHOLE, ROTATION = "mamba3", "mamba3_plain"
@@ -63,8 +50,6 @@ PREDICTORS = tuple(
     Runs(name, TASK, settings=PARITY, choose=partial(has_sizes, SIZES), baseline=name)
     for name in ("uniform", "product (oracle)")
 )
-FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
-NEAR = Number("mean accuracy over the training length", "accuracy/1x")
 # The paper's table scales accuracy so that a guess has 0: it has 100 for Mamba-3 and 2.3 without
 # rotation. Here 0.9 and 0.6 are 80 and 20 on that scale.
 FOLLOWS, GUESSED = 0.9, 0.6
@@ -97,7 +82,6 @@ def instead(model: str, rule: Rule) -> Control:
     return Control(f"{label(model)} in its place", rule)
 
 
-MORE_STEPS = {"laptop": Closed("Steps, and no seeds, would decide what follows at laptop")}
 CLAIMS = (
     Claim(
         "Mamba-3 follows parity",

@@ -12,7 +12,6 @@ from bench.records.schema import Curve, RunRecord
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
 from reproduce.claims.grammar import (
-    Number,
     Rule,
     Runs,
     above,
@@ -27,7 +26,7 @@ from reproduce.drawing.traces import curve_over_seeds
 from reproduce.experiment import Experiment, Sweep
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
-from reproduce.state_tracking.whole_words import share_by_length
+from reproduce.state_tracking.whole_words import FAR, NEAR, share_by_length
 
 TITLE = "State tracking: word problems of groups, trained short and asked long"
 ILLUSION = "Merrill, Petty and Sabharwal 2024, The illusion of state (arXiv 2404.08819)"
@@ -181,8 +180,6 @@ def _training_lengths(records: Sequence[RunRecord]) -> list[Remark]:
     return [Remark("training length", x=length) for length in lengths]
 
 
-NEAR = Number("mean accuracy over the training length", "accuracy/1x")
-FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
 SURE, GUESSED, FALL = 0.99, 0.6, 0.05  # of parity, where a guess has 0.5
 # Of S₅, where whoever knows the letters without their order has 1/60.
 FOLLOWS_S5, MOST, COSETS = 0.9, 0.5, 0.05

@@ -15,11 +15,31 @@ from typing import Any
 
 from bench.records.schema import Curve, RunRecord
 from core.statistics import SHARE, mean_interval
+from reproduce.claims.claims import Closed
 from reproduce.claims.grammar import Number, Records, Runs, setting
 from reproduce.drawing import tables
 from reproduce.drawing.plots import Plot, Rows, Traces
 from reproduce.drawing.traces import curve_over_seeds, summary
 from reproduce.plotting.panels import Axis, Remark, Trace
+
+FAR = Number("accuracy from two to four times the training length", "accuracy/4x")
+NEAR = Number("mean accuracy over the training length", "accuracy/1x")
+MORE_STEPS = {"laptop": Closed("Steps, and no seeds, would decide what follows at laptop")}
+
+
+def sizes_at_laptop(length: int, factors: Sequence[int], steps: int) -> dict[str, Any]:
+    """Sizes at which a row of one layer takes minutes on one core. All rows of a figure have the
+    same words, steps, rates and seeds, so that none fails for want of what another one had."""
+    return {
+        "tasks.length": length,
+        "tasks.factors": factors,
+        "tasks.test_size": 256,
+        "models.width": 32,
+        "training.steps": steps,
+        "training.validate_every": steps // 20,
+        "sweep.search_space": {"training.lr": [3e-3, 1e-2, 3e-2]},
+        "sweep.extend": 0,
+    }
 
 
 def lengths(record: RunRecord) -> dict[int, int]:
@@ -123,27 +143,25 @@ def panels(rows: Sequence[Runs], guesses: Mapping[str, float]) -> Rows:
     """
     share = Axis("share", limits=(0, 1.05))
     return [
-        [
-            Plot(
-                "letters whose state is right",
-                Axis("letter"),
-                share,
-                [curves_of(rows, "accuracy_by_position")],
-                [Remark(name, y=accuracy) for name, accuracy in guesses.items()],
-            ),
-            Plot(
-                "words without a mistake",
-                Axis("letters of the word"),
-                share,
-                [curves_of(rows, share_by_length)],
-            ),
-            Plot(
-                "letters beyond training, by rate",
-                Axis("learning rate", scale="log"),
-                share,
-                [by_rate(rows)],
-            ),
-        ]
+        Plot(
+            "letters whose state is right",
+            Axis("letter"),
+            share,
+            [curves_of(rows, "accuracy_by_position")],
+            [Remark(name, y=accuracy) for name, accuracy in guesses.items()],
+        ),
+        Plot(
+            "words without a mistake",
+            Axis("letters of the word"),
+            share,
+            [curves_of(rows, share_by_length)],
+        ),
+        Plot(
+            "letters beyond training, by rate",
+            Axis("learning rate", scale="log"),
+            share,
+            [by_rate(rows)],
+        ),
     ]
 
 

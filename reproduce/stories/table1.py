@@ -10,17 +10,7 @@ from core import escaping
 from core.statistics import COUNT
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import NOTHING_TRAINED
-from reproduce.claims.grammar import (
-    Drawn,
-    Records,
-    Rule,
-    each,
-    once,
-    setting,
-    told,
-    where,
-    within,
-)
+from reproduce.claims.grammar import Drawn, Records, Rule, each, once, setting, told, where, within
 from reproduce.claims.observations import observe
 from reproduce.drawing.tables import markdown
 from reproduce.experiment import Baselines

@@ -17,7 +17,7 @@ from reproduce.claims.grammar import (
     once,
 )
 from reproduce.drawing.plots import Plot, by_metric
-from reproduce.experiment import Experiment, OverSeeds
+from reproduce.experiment import Experiment, over_seeds_of
 from reproduce.plotting.panels import Axis
 from reproduce.test_time_memory.metrics import NEWEST, OLDEST
 from reproduce.test_time_memory.runs import LINEAR, SEEDS, TASK
@@ -76,21 +76,19 @@ EXPERIMENT = Experiment(
     TITLE,
     f"{README}: this becomes important when the memory module approaches its memory capacity",
     CLAIMS,
-    runs=[OverSeeds(TASK, [LINEAR], runs.settings, seeds=SEEDS) for runs in ALL],
+    runs=over_seeds_of(ALL, seeds=SEEDS),
     records=ALL,
     panels=[
-        [
-            Plot(
-                f"decay {DECAY:g} of a linear neural memory",
-                Axis("quarter of what was written", categories=["newest", "oldest"]),
-                Axis("share recalled", limits=(-0.03, 1.05)),
-                [
-                    by_metric(QUARTERS, [runs], colour=colour)
-                    for runs, colour in zip(ALL, COLOURS, strict=True)
-                ],
-                legend="right",
-            )
-        ]
+        Plot(
+            f"decay {DECAY:g} of a linear neural memory",
+            Axis("quarter of what was written", categories=["newest", "oldest"]),
+            Axis("share recalled", limits=(-0.03, 1.05)),
+            [
+                by_metric(QUARTERS, [runs], colour=colour)
+                for runs, colour in zip(ALL, COLOURS, strict=True)
+            ],
+            legend="right",
+        )
     ],
     layout={"width": 6},
     variant=["tasks.counts", "models.decay"],

@@ -7,8 +7,8 @@ from typing import Any
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
 from reproduce.claims.grammar import Measured, Rule, Runs, above, each, measured, once, within
-from reproduce.drawing.plots import Plot, dots, names, points
-from reproduce.experiment import Experiment, OverSeeds
+from reproduce.drawing.plots import Plot, dots_by_run, points
+from reproduce.experiment import Experiment, over_seeds_of
 from reproduce.plotting.panels import Axis
 from reproduce.test_time_memory.metrics import items_behind
 from reproduce.test_time_memory.runs import INTEGERS, TASK
@@ -148,42 +148,35 @@ CLAIMS = (
     ),
 )
 
+SMALL = [*ADAM.values(), *SGD.values(), *AS_NUMBERS.values(), WITH, WITHOUT]
 COMPARED = [ADAM[USUAL], SGD[USUAL], AS_NUMBERS[USUAL]]
 EXPERIMENT = Experiment(
     TITLE,
     README,
     CLAIMS,
     runs=[
-        *(
-            OverSeeds(TASK, [MODEL], runs.settings, seeds=SEEDS)
-            for by_rate in (ADAM, SGD, AS_NUMBERS)
-            for runs in by_rate.values()
-        ),
-        *(OverSeeds(TASK, [MODEL], runs.settings, seeds=SEEDS) for runs in (WITH, WITHOUT)),
-        OverSeeds(TASK, [MODEL], LARGE.settings, LARGE_STEPS, presets=LARGER, seeds=SEEDS),
+        *over_seeds_of(SMALL, seeds=SEEDS),
+        *over_seeds_of([LARGE], at=LARGE_STEPS, presets=LARGER, seeds=SEEDS),
     ],
-    records=[*ADAM.values(), *SGD.values(), *AS_NUMBERS.values(), WITH, WITHOUT, LARGE],
+    records=[*SMALL, LARGE],
     panels=[
-        [
-            Plot(
-                "recall of fifty sequences",
-                Axis("step size", "log"),
-                Axis(limits=(-0.03, 1.05)),
-                [
-                    points("Adam, tokens", ADAM, f"many_recall_{FIFTY}", colour="blue"),
-                    points("SGD, tokens", SGD, f"many_recall_{FIFTY}", colour="vermillion"),
-                    points("Adam, numbers", AS_NUMBERS, f"many_recall_{FIFTY}", colour="black"),
-                ],
-                legend="best",
-            ),
-            Plot(
-                "recall of a hundred by SGD",
-                names([WITH, WITHOUT]),
-                Axis(limits=(-0.03, 1.05)),
-                [dots(f"capacity_recall_{HUNDRED}", [WITH, WITHOUT])],
-                sideways=True,
-            ),
-        ]
+        Plot(
+            "recall of fifty sequences",
+            Axis("step size", "log"),
+            Axis(limits=(-0.03, 1.05)),
+            [
+                points("Adam, tokens", ADAM, f"many_recall_{FIFTY}", colour="blue"),
+                points("SGD, tokens", SGD, f"many_recall_{FIFTY}", colour="vermillion"),
+                points("Adam, numbers", AS_NUMBERS, f"many_recall_{FIFTY}", colour="black"),
+            ],
+            legend="best",
+        ),
+        dots_by_run(
+            "recall of a hundred by SGD",
+            f"capacity_recall_{HUNDRED}",
+            [WITH, WITHOUT],
+            Axis(limits=(-0.03, 1.05)),
+        ),
     ],
     layout={"width": 10},
     variant=[

@@ -10,15 +10,7 @@ from bench.records.schema import RunRecord
 from core.statistics import SHARE
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
-from reproduce.claims.grammar import (
-    Measured,
-    Records,
-    Rule,
-    above,
-    each,
-    told,
-    within,
-)
+from reproduce.claims.grammar import Measured, Records, Rule, above, each, told, within
 from reproduce.claims.verdicts import describe_mean
 from reproduce.experiment import Experiment
 from reproduce.plotting.models import label
@@ -169,13 +161,7 @@ BATTERY = (
         "the delta rule overwrites",
         "The delta rule and retrieval answer a rewritten key with its new value, never with the "
         "old one, and keep the keys that were not rewritten.",
-        all_within(
-            (runs.DELTA, runs.NEAREST),
-            OVERWRITES,
-            new=0.95,
-            stale=0.05,
-            kept=0.9,
-        ),
+        all_within((runs.DELTA, runs.NEAREST), OVERWRITES, new=0.95, stale=0.05, kept=0.9),
         "the share of new values is at least {new:g}, that of old ones at most {stale:g}, and at "
         "least {kept:g} of the others are kept",
         control=instead(runs.HEBB, all_within((runs.HEBB,), OVERWRITES)),

@@ -10,17 +10,8 @@ from bench.records.schema import RunRecord
 from core.statistics import REAL, SHARE
 from reproduce.claims.claims import Claim
 from reproduce.claims.controls import UNTRAINED, Control
-from reproduce.claims.grammar import (
-    Measured,
-    Number,
-    Rule,
-    Runs,
-    above,
-    each,
-    share_of,
-    within,
-)
-from reproduce.drawing.plots import Plot, dots, names, points
+from reproduce.claims.grammar import Measured, Number, Rule, Runs, above, each, share_of, within
+from reproduce.drawing.plots import Plot, dots_by_run, points
 from reproduce.experiment import Experiment, OverSeeds
 from reproduce.plotting.panels import Axis
 from reproduce.three_moons.figure10 import SHARE_OF_MODULI, shares_in_all_matrices
@@ -267,28 +258,26 @@ EXPERIMENT = Experiment(
     ],
     records=[Runs("the small network", TASK, MODEL, SMALL)],
     panels=[
-        [
-            Plot(
-                "each start",
-                names(TRICKS),
-                Axis("squared moduli on one assignment", limits=(0.3, 1.03)),
-                [dots("disentanglement", TRICKS, colour="blue")],
-                sideways=True,
-            ),
-            Plot(
-                "one matrix fixed",
-                names(STARTS),
-                Axis("error before the full period", limits=(0, 1)),
-                [dots(partial(_mean_on_held_out, "error_p3_to_lcm"), STARTS, colour="blue")],
-                sideways=True,
-            ),
-            Plot(
-                "context needed",
-                Axis("steps of training", ticks=[*LENGTHS]),
-                Axis("samples"),
-                [points("context", AFTER, context_needed, colour="blue", legend="")],
-            ),
-        ]
+        dots_by_run(
+            "each start",
+            "disentanglement",
+            TRICKS,
+            Axis("squared moduli on one assignment", limits=(0.3, 1.03)),
+            colour="blue",
+        ),
+        dots_by_run(
+            "one matrix fixed",
+            partial(_mean_on_held_out, "error_p3_to_lcm"),
+            STARTS,
+            Axis("error before the full period", limits=(0, 1)),
+            colour="blue",
+        ),
+        Plot(
+            "context needed",
+            Axis("steps of training", ticks=[*LENGTHS]),
+            Axis("samples"),
+            [points("context", AFTER, context_needed, colour="blue", legend="")],
+        ),
     ],
     layout={"width": 13},
     variant=[

@@ -134,12 +134,7 @@ class Capacity(Measurement):
         return torch.stack(keys), torch.stack(values)
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: torch.device | str,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         """N of each trial, width and threshold, in ``arrays["associations/0.99"]`` (widths,
         trials); means by width in curves, with N log N / d² and N for each number of the state.
@@ -215,13 +210,7 @@ class _PairStore:
     """One memory for each trial, filled with the first N associations."""
 
     def __init__(
-        self,
-        build: Build,
-        seed: int,
-        keys: Tensor,
-        values: Tensor,
-        classes: int,
-        threshold: float,
+        self, build: Build, seed: int, keys: Tensor, values: Tensor, classes: int, threshold: float
     ) -> None:
         self.build, self.seed, self.classes, self.threshold = build, seed, classes, threshold
         self.keys, self.values = keys, values

@@ -70,11 +70,7 @@ class CogScale(Task):
     headline: ClassVar[Metric] = Metric("error", "minimise")
 
     def __init__(
-        self,
-        *,
-        task_name: str = "adding_problem",
-        difficulty: str = "small",
-        data_seed: int = 0,
+        self, *, task_name: str = "adding_problem", difficulty: str = "small", data_seed: int = 0
     ) -> None:
         if task_name not in TASK_NAMES:
             names = ", ".join(TASK_NAMES)

@@ -31,11 +31,7 @@ class _DelayedCopy(GeneratedTask):
     """
 
     def __init__(
-        self,
-        length: int = 64,
-        delay: int = 10,
-        evaluation_sequences: int = 256,
-        data_seed: int = 0,
+        self, length: int = 64, delay: int = 10, evaluation_sequences: int = 256, data_seed: int = 0
     ) -> None:
         super().__init__(evaluation_sequences, data_seed)
         if not 0 <= delay < length:

@@ -153,12 +153,7 @@ class FactualRecall(Measurement):
         return hashes
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: torch.device | str,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         """The diagram gives ``arrays["accuracy"]`` (heads, MLP widths) and parameters by cell. The
         search gives arrays of parameters, facts, relations, widths and ratios by point. The

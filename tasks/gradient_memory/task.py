@@ -86,12 +86,7 @@ class GradientMemory(Measurement):
         return {"validation": first("validation"), "test": first("test")}
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: Device,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: Device, report: Report
     ) -> Evaluation:
         """Lemmas in float64, accuracies in float32.
 

@@ -98,12 +98,7 @@ class LearnedEmbeddings(Measurement):
         return hashes
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: torch.device | str,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         """Train for every number of classes.
 

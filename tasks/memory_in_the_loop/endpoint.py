@@ -75,12 +75,7 @@ class Endpoint:
     failures = FAILURES
 
     def __init__(
-        self,
-        address: str | None,
-        model: str | None,
-        folder: Path,
-        noun: str,
-        limits: Limits,
+        self, address: str | None, model: str | None, folder: Path, noun: str, limits: Limits
     ) -> None:
         try:
             import openai

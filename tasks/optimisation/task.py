@@ -140,12 +140,7 @@ class Optimisation(Measurement):
         return [torch.Generator().manual_seed(first + k) for k in range(self.trials)]
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: torch.device | str,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         """Train at every dimension.
 

@@ -107,7 +107,4 @@ def _curve(
     counts = np.bincount(seen[where], minlength=CURVE_LENGTH + 1)
     totals = np.bincount(seen[where], weights=values[where], minlength=CURVE_LENGTH + 1)
     reached = np.flatnonzero(counts)
-    return {
-        "x": reached.astype(float).tolist(),
-        "y": (totals[reached] / counts[reached]).tolist(),
-    }
+    return {"x": reached.astype(float).tolist(), "y": (totals[reached] / counts[reached]).tolist()}

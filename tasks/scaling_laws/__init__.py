@@ -141,12 +141,7 @@ class ScalingLaws(Measurement):
         return digest.hexdigest()
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: torch.device | str,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: torch.device | str, report: Report
     ) -> Evaluation:
         """Errors of every trial at every n and d, and the slopes of their means.
 

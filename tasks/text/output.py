@@ -129,10 +129,7 @@ class StreamOutput:
         self._tokens.sync()
         self._starts.sync()
         self.counts = self.counts.model_copy(
-            update={
-                "tokens_sha256": self._tokens.sha256,
-                "starts_sha256": self._starts.sha256,
-            }
+            update={"tokens_sha256": self._tokens.sha256, "starts_sha256": self._starts.sha256}
         )
         write_synced(self.folder / SAFE_POINT, self.counts.model_dump_json().encode())
         self.unsaved_bytes = 0

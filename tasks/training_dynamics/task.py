@@ -123,12 +123,7 @@ class TrainingDynamics(Measurement):
         return hashes
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: Device,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: Device, report: Report
     ) -> Evaluation:
         """All experiments; only those with random embeddings depend on ``split`` and ``seed``.
 

@@ -107,12 +107,7 @@ class WeightingSchemes(Measurement):
         return hashes
 
     def measure(
-        self,
-        build: Build,
-        split: Split,
-        seed: int,
-        device: Device,
-        report: Report,
+        self, build: Build, split: Split, seed: int, device: Device, report: Report
     ) -> Evaluation:
         """All experiments.
 

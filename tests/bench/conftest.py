@@ -1,7 +1,5 @@
 """A small sweep, what it ends with when nothing disturbs it, and tasks of files as yet unknown."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

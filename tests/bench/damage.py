@@ -1,7 +1,5 @@
 """Files with one flipped bit: a few in the suite, or as many as ``MEMORY_BENCH_FLIPS`` says."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tables of seeds by items: how they are drawn, and what is known of their items."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from core.statistics import Items

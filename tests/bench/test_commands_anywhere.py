@@ -1,7 +1,5 @@
 """Commands among files that have our names, and with models that do as they like."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

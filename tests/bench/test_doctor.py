@@ -1,7 +1,5 @@
 """What the doctor says of this machine and of the data of each task."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import tomllib

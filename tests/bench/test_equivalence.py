@@ -1,7 +1,5 @@
 """Equal code: what a run is called by it, and that only identical bytes become an entry."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

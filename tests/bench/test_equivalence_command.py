@@ -1,7 +1,5 @@
 """The command that proves equal code, in a repository of its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Mistakes on the command line of ``bench.evaluate``; real evaluations are in test_runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

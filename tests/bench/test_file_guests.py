@@ -1,7 +1,5 @@
 """A model in a file, from the command line to its record and back: a folder with one file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

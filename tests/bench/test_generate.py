@@ -1,7 +1,5 @@
 """The command that lets a saved run go on with a text."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The conformance tests of a model of somebody else: the contract, and no rule of this project."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

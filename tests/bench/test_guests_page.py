@@ -1,8 +1,6 @@
 """The page on models of others: its recipes are what they say, and the first one is executed here;
 ``nox -s guests`` executes all, with the packages that they need."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Measurements through the command line: their records, their models, what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

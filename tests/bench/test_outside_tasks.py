@@ -1,7 +1,5 @@
 """Tasks of files and packages elsewhere: trained, swept, measured again, and on the local board."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The command that shows continuations of several runs side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

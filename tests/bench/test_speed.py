@@ -1,7 +1,5 @@
 """The speed command at tiny shapes: that it runs and that its numbers agree with each other."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import statistics

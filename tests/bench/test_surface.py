@@ -1,7 +1,5 @@
 """What ``from bench import …`` gives: the page names it, the notebook runs, mistakes are told."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """What a public function says of a value of the wrong kind, and of a name that is none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sweeps of real models on a real task, disturbed by real signals."""
 
-from __future__ import annotations
-
 import fcntl
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """Tasks of somebody else whose data change while they are used, or whose splits share sequences."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The loop beside the engine makes the same training, so that their times can be compared."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

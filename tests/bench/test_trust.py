@@ -1,7 +1,5 @@
 """What a stranger's record asks for: nothing of it is imported, contacted, read or created."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

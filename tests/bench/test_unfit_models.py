@@ -1,8 +1,6 @@
 """Classes of somebody else that take something else than a specification, or change what holds for
 the whole process: one sentence each, before a large package is hashed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

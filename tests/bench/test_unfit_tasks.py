@@ -1,7 +1,5 @@
 """Tasks of somebody else that no model can be trained on: each is one sentence, and no record."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs for a cluster whose GPUs are declared: what they see of them, and when they ran."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A Ray cluster of several nodes on this machine, started by the commands of docs/clusters.md."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -4,8 +4,6 @@ The truth is the same sweep by two processes on this machine, which nobody distu
 environment variable MEMORY_BENCH_SWEEP another sweep takes its place, such as a shorter one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Fractions of GPUs on a Ray cluster whose nodes declare more of them than there are here."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

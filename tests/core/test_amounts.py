@@ -1,7 +1,5 @@
 """One thing is not several."""
 
-from __future__ import annotations
-
 from core.amounts import amount
 
 

@@ -1,7 +1,5 @@
 """Commands in processes of their own, whatever their code does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

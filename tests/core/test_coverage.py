@@ -4,8 +4,6 @@
 not so wide that they say nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Effect sizes and the share of false findings, against definitions and by simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Ends of a command line, in real processes: readers that go away, closed and full streams."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -54,8 +52,7 @@ def shell(redirections: str, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    "redirections",
-    ["2>/dev/null | head -1", "2>&1 >/dev/null | true", "2>&1 | true", ">&- 2>&-"],
+    "redirections", ["2>/dev/null | head -1", "2>&1 >/dev/null | true", "2>&1 | true", ">&- 2>&-"]
 )
 def test_work_is_done_whoever_reads(tmp_path: Path, redirections: str) -> None:
     code, _, errors = shell(redirections, "-c", WORK, str(tmp_path / "result"))

@@ -1,7 +1,5 @@
 """No text acts, whatever it holds: the independent truth is a parser of each output."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

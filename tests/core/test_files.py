@@ -1,7 +1,5 @@
 """Promise 10: writes are atomic, and a failed save is told. Promise 13: damage is seen."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

@@ -1,7 +1,5 @@
 """Places that a person names, wherever a command stands meanwhile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a record must not tell, wherever it stands: in a command, in a cause, about the system."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shlex

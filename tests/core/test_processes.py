@@ -1,7 +1,5 @@
 """Children that end with their parent, and that no signal reaches too early."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

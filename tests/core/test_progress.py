@@ -1,7 +1,5 @@
 """What a person reads while something runs, where there is no terminal."""
 
-from __future__ import annotations
-
 import io
 import queue
 from contextlib import suppress
@@ -20,69 +18,57 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_parts_that_follow_each_other_are_not_silent_and_share_an_estimate(
-    clock: list[float],
+@pytest.mark.parametrize(
+    ("said", "lines"),
+    [
+        pytest.param(  # each part is short; together they are not
+            [
+                *((4 * n, f"Kernel seed 0, test: part {n}", n, 10) for n in range(10)),
+                (40, "Kernel seed 0, test: part 10", 10, 10),
+            ],
+            [
+                "Kernel seed 0, test: part 3: 3/10, about 28 s left",
+                "Kernel seed 0, test: part 6: 6/10, about 16 s left",
+                "Kernel seed 0, test: part 9: 9/10, about 4 s left",
+                "Kernel seed 0, test: part 10: 10/10, done in 40 s",
+            ],
+            id="parts that follow each other are not silent and share an estimate",
+        ),
+        pytest.param(
+            [
+                (0, "reading", 1, 1),
+                (0, "counting", 0, 1),
+                (0.4, "counting", 1, 1),
+                (0.4, "ranking", 0, 99),
+                (11.4, "ranking", 98, 99),
+            ],
+            ["reading: 1/1, done", "counting: 1/1, done", "ranking: 98/99, about 1 s left"],
+            id="no line tells of 0 seconds",
+        ),
+        pytest.param(
+            [(0, "run: first", 0, 2), (100, "run: second", 0, 400), (120, "run: second", 100, 400)],
+            [
+                "run: second: 0/400, time left not known yet",
+                "run: second: 100/400, about 60 s left",
+            ],
+            id="another total is another estimate",
+        ),
+        pytest.param(
+            [(0, "sweep", 0, 4), (60, "sweep", 2, 4), (62, "sweep", 2, 5), (82, "sweep", 5, 5)],
+            ["sweep: 2/4, about 60 s left", "sweep: 5/5, done in 82 s"],
+            id="a total that changes on the way keeps the time",
+        ),
+    ],
+)
+def test_lines_come_now_and_then_with_an_estimate(
+    clock: list[float], said: list[tuple[float, str, int, int]], lines: list[str]
 ) -> None:
-    """Each part is short; together they are not."""
     stream = io.StringIO()
     with progress.progress(stream) as report:
-        for done in range(10):
-            report(f"Kernel seed 0, test: part {done}", done, 10)
-            clock[0] += 4
-        report("Kernel seed 0, test: part 10", 10, 10)
-    assert stream.getvalue().splitlines() == [
-        "Kernel seed 0, test: part 3: 3/10, about 28 s left",
-        "Kernel seed 0, test: part 6: 6/10, about 16 s left",
-        "Kernel seed 0, test: part 9: 9/10, about 4 s left",
-        "Kernel seed 0, test: part 10: 10/10, done in 40 s",
-    ]
-
-
-def test_no_line_tells_of_0_seconds(clock: list[float]) -> None:
-    stream = io.StringIO()
-    with progress.progress(stream) as report:
-        report("reading", 1, 1)
-        report("counting", 0, 1)
-        clock[0] += 0.4
-        report("counting", 1, 1)
-        report("ranking", 0, 99)
-        clock[0] += 11
-        report("ranking", 98, 99)
-    assert stream.getvalue().splitlines() == [
-        "reading: 1/1, done",
-        "counting: 1/1, done",
-        "ranking: 98/99, about 1 s left",
-    ]
-
-
-def test_another_total_is_another_estimate(clock: list[float]) -> None:
-    stream = io.StringIO()
-    with progress.progress(stream) as report:
-        report("run: first", 0, 2)
-        clock[0] += 100
-        report("run: second", 0, 400)
-        clock[0] += 20
-        report("run: second", 100, 400)
-    assert stream.getvalue().splitlines() == [
-        "run: second: 0/400, time left not known yet",
-        "run: second: 100/400, about 60 s left",
-    ]
-
-
-def test_a_total_that_changes_on_the_way_keeps_the_time(clock: list[float]) -> None:
-    stream = io.StringIO()
-    with progress.progress(stream) as report:
-        report("runs of the sweep", 0, 4)
-        clock[0] += 60
-        report("runs of the sweep", 2, 4)
-        clock[0] += 2
-        report("runs of the sweep", 2, 5)
-        clock[0] += 20
-        report("runs of the sweep", 5, 5)
-    assert stream.getvalue().splitlines() == [
-        "runs of the sweep: 2/4, about 60 s left",
-        "runs of the sweep: 5/5, done in 82 s",
-    ]
+        for second, *work in said:
+            clock[0] = second
+            report(*work)
+    assert stream.getvalue().splitlines() == lines
 
 
 def test_a_phase_is_named_while_it_lasts_and_no_longer(clock: list[float]) -> None:

@@ -1,7 +1,5 @@
 """Files that anybody may have written: named in one sentence, at once, whatever they hold."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The mode of tests/rounding.py: what it moves, by how much, and what it leaves alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

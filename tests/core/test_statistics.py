@@ -1,7 +1,5 @@
 """Checks against scipy, closed forms, brute force, and the coverage that an interval promises."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Streamlit's AppTest, which would look through all installed packages again at each run."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from streamlit.components.v2 import manifest_scanner

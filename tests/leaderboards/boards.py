@@ -1,7 +1,5 @@
 """Boards as others may have made them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records as the engine writes them, with plausible numbers, and a board made from them."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Committed records to send, to change and to seal again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tables of measurements on a page of Markdown, read back."""
 
-from __future__ import annotations
-
 import re
 from collections import ChainMap, defaultdict
 

@@ -1,7 +1,5 @@
 """The board against numbers computed another way, and the rules that make a ranking fair."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """The page without a browser: every view, odd boards, and what it may import."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The board as a data frame: its columns are explained, and what is no name is said."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The real page in a real browser, against the records that it was made from."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

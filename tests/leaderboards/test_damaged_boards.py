@@ -1,7 +1,5 @@
 """Boards whose files were damaged, lost or forged: one sentence, and nothing of them is shown."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

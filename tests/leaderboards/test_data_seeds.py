@@ -1,7 +1,5 @@
 """Runs that differ in the seed of their data: one row, one mean, an interval over data too."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

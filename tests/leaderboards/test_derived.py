@@ -1,7 +1,5 @@
 """What curves tell of metrics: worked out as tasks do, for every metric that any curve tells."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fnmatch import fnmatch

@@ -1,7 +1,5 @@
 """What a metric follows from, as cards say it: each entry is read, or refused in a sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

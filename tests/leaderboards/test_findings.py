@@ -1,7 +1,5 @@
 """Numbers and counts of docs/findings.md, and of pages that link a table, are the board's."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 

@@ -1,7 +1,5 @@
 """Which rows share a table or a curve, and which are kept apart."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.records.schema import Curve

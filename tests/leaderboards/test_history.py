@@ -1,7 +1,5 @@
 """Commits that change code alone are told from those that change what was found."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The app answers to its own hosts alone, and asks nobody."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import re

@@ -1,7 +1,5 @@
 """A board that grows on disk is, byte for byte, that of a build from nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

@@ -1,7 +1,5 @@
 """A model that failed, was mended and run again: what one's own board shows of its past."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """A board of one's own that begins from the committed one is, byte for byte, one that is made from
 all records."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Published numbers: spot checks against the sources, and files that must be refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """README's table and picture: one budget for each question, and every model where it belongs."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every number of the README's table and of the pages in docs/results is the committed board's."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

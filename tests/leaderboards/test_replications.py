@@ -4,8 +4,6 @@ The committed runs are those of the quickstart. What another machine gave for th
 the same identity and seed, another processor, other weights and numbers.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Records made by others: refused in one sentence, or harmless on the page."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Every model of ``models/``, found by its YAML file and built small, for tests of all of them."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """A class that is not there, or that these tests cannot build, is told before they start."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.errors import UserError

@@ -1,7 +1,5 @@
 """Outputs of a computation with the gradients of all that went in, to compare two of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The baselines of CogScale against torch's own modules, and against the parameters of its runs."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,14 +11,6 @@ from tests.closeness import assert_near
 
 CHANNELS, OUTPUTS, WIDTH = 5, 3, 16
 SPECIFICATION = SequenceSpecification(20, input_channels=CHANNELS, output_channels=OUTPUTS)
-# Of "Actual_Params" in baseline/results/results.csv of cogscale 0.2.0, budget 100,000: the width
-# that its code finds, inputs, outputs, and the count.
-PUBLISHED_COUNTS = [
-    (CogScaleLSTM, 156, 1, 1),
-    (CogScaleGRU, 180, 1, 1),
-    (CogScaleMamba, 82, 1, 1),
-    (CogScaleDecoder, 64, 1, 1),
-]
 
 
 def inputs() -> Tensor:

@@ -11,8 +11,6 @@ A class of another package, or of a file, is tested from its folder, by the cont
 ``MODEL=./net.py:MyModel python -m pytest PROJECT/tests/models/test_conformance.py -k MyModel``
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import itertools

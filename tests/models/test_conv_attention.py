@@ -1,7 +1,5 @@
 """Attention with a short convolution, against a library's convolution and plain attention."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """GPT2 against transformers, the formulas of RoPE and ALiBi, and its published sizes."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

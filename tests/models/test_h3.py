@@ -1,7 +1,5 @@
 """H3 against its state spaces run one position after the other."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hyena against double loops over positions, and the start of its filter in both forms."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Every model in float32 over a sequence as long as the speed table has it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The LSTM against a loop over its cell equations, and the wrapper against its own definition."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Mamba against the transformers library, and its scan against the plain recursion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Memory Mosaic against its equations, its plain implementation and its published sizes."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Memory Mosaic v2 against loops over positions and pairs, its sizes, and its switches."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """A Memory Mosaic with parts exchanged: what each part looks at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

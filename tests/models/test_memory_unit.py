@@ -1,7 +1,5 @@
 """The memory unit against equation (3), written out, and against itself step by step."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

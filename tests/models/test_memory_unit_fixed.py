@@ -1,7 +1,5 @@
 """Memory units with fixed matrices: which are trained, and what the others are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """PaTH attention against its equations: at each position all keys are multiplied anew."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -12,27 +10,25 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.path_attention import PathAttention, PathCache, path_attention
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
-    layer_results,
     new_mixer,
     normal,
     normalised,
     only_mixer,
     parameters_and_state,
     results,
+    small_model,
     uniform,
     unit_vectors,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 BATCH, HEADS, KEY, VALUE = 2, 2, 6, 4
 
 
-def model(width: int = 16, **settings: Any) -> PathAttention:
-    return PathAttention(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
+model = partial(small_model, PathAttention)
 
 
 def arguments(length: int) -> dict[str, Tensor]:
@@ -157,9 +153,7 @@ def equations(mixer: Any, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("forget_gate", [False, True])
 def test_the_layer_equals_its_equations(forget_gate: bool) -> None:
     mixer = only_mixer(model(forget_gate=forget_gate))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 

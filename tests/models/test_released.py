@@ -1,7 +1,5 @@
 """The published LSTM, Mamba and S4D of RegBench: the defect is there, and only there."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """RWKV-4 against its definition in double loops, and the inverted sign of RegBench's."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """S4D against state spaces discretised by scipy, a recurrence, and a double loop."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Titans, variant by variant; the conformance tests see only the first."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """Sliding-window attention against an explicit mask, and hybrids of each mixer that it takes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, get_args
 

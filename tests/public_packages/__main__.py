@@ -5,8 +5,6 @@ part of its examination runs in a process of its own with a time limit. What is 
 again: the same command goes on.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -1,7 +1,6 @@
 """Adapters: attention, exact and linear."""
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from tests.public_packages.contender import (
     HEADS,
     LAYERS,
     MAXIMUM_LENGTH,
+    SIZES,
     WIDTH,
     Wrapped,
     contender,
@@ -27,6 +27,16 @@ from tests.public_packages.pins import (
 )
 
 HEAD_WIDTH = WIDTH // HEADS
+
+
+def advance_cached(
+    model: nn.Module, tokens: Tensor, state: Any, **asked: bool
+) -> tuple[Tensor, Any]:
+    """These packages take all tokens so far, and answer for the new ones where there is a cache."""
+    seen, cache = (None, None) if state is None else state
+    seen = tokens if seen is None else torch.cat([seen, tokens], 1)
+    logits, cache = model(seen, cache=cache, **asked)
+    return logits[:, -tokens.shape[1] :], (seen, cache)
 
 
 @contender(
@@ -72,14 +82,7 @@ def x_transformers(vocabulary: int, **changes: Any) -> Wrapped:
         attn_layers=Decoder(**(options | changes)),
     )
 
-    def advance(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        # The package takes all tokens so far, and answers for the new ones where it has a cache.
-        seen, cache = (None, None) if state is None else state
-        seen = tokens if seen is None else torch.cat([seen, tokens], 1)
-        logits, cache = model(seen, return_intermediates=True, cache=cache)
-        return logits[:, -tokens.shape[1] :], (seen, cache)
-
-    return Wrapped(network, lambda m, x: m(x), advance)
+    return Wrapped(network, advance=partial(advance_cached, return_intermediates=True))
 
 
 @contender(
@@ -106,23 +109,10 @@ def x_transformers(vocabulary: int, **changes: Any) -> Wrapped:
 def local_attention(vocabulary: int, **changes: Any) -> Wrapped:
     from local_attention import LocalTransformer
 
-    options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
-        "local_attn_window_size": 32,
-        "max_seq_len": MAXIMUM_LENGTH,
-    } | changes
+    options = {**SIZES, "local_attn_window_size": 32, "max_seq_len": MAXIMUM_LENGTH} | changes
     network = LocalTransformer(num_tokens=vocabulary, causal=True, **options)
 
-    def advance(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        seen, cache = (None, None) if state is None else state
-        seen = tokens if seen is None else torch.cat([seen, tokens], 1)
-        logits, cache = model(seen, cache=cache, return_cache=True)
-        return logits[:, -tokens.shape[1] :], (seen, cache)
-
-    return Wrapped(network, lambda m, x: m(x), advance)
+    return Wrapped(network, advance=partial(advance_cached, return_cache=True))
 
 
 @contender(
@@ -156,11 +146,10 @@ def local_attention(vocabulary: int, **changes: Any) -> Wrapped:
 def performer(vocabulary: int, **changes: Any) -> Wrapped:
     from performer_pytorch import PerformerLM
 
-    options = {"dim": WIDTH, "depth": LAYERS, "heads": HEADS, "dim_head": HEAD_WIDTH}
     network = PerformerLM(
-        num_tokens=vocabulary, max_seq_len=MAXIMUM_LENGTH, causal=True, **(options | changes)
+        num_tokens=vocabulary, max_seq_len=MAXIMUM_LENGTH, causal=True, **(SIZES | changes)
     )
-    return Wrapped(network, lambda m, x: m(x))
+    return Wrapped(network)
 
 
 @contender(
@@ -193,16 +182,9 @@ def linear_attention_transformer(vocabulary: int, **changes: Any) -> Wrapped:
     from linear_attention_transformer import LinearAttentionTransformerLM
     from linear_attention_transformer.autopadder import Autopadder
 
-    options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
-        "max_seq_len": MAXIMUM_LENGTH,
-        "local_attn_window_size": 16,
-    } | changes
+    options = {**SIZES, "max_seq_len": MAXIMUM_LENGTH, "local_attn_window_size": 16} | changes
     network = LinearAttentionTransformerLM(num_tokens=vocabulary, causal=True, **options)
-    return Wrapped(Autopadder(network), lambda m, x: m(x))
+    return Wrapped(Autopadder(network))
 
 
 @contender(
@@ -239,17 +221,9 @@ def reformer(vocabulary: int, **changes: Any) -> Wrapped:
     from reformer_pytorch import ReformerLM
     from reformer_pytorch.autopadder import Autopadder
 
-    options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
-        "max_seq_len": MAXIMUM_LENGTH,
-        "bucket_size": 8,
-        "ff_chunks": 1,
-    } | changes
+    options = {**SIZES, "max_seq_len": MAXIMUM_LENGTH, "bucket_size": 8, "ff_chunks": 1} | changes
     network = ReformerLM(num_tokens=vocabulary, causal=True, **options)
-    return Wrapped(Autopadder(network), lambda m, x: m(x))
+    return Wrapped(Autopadder(network))
 
 
 @contender(
@@ -290,11 +264,7 @@ def retnet(vocabulary: int, **changes: Any) -> Wrapped:
     rival="gpt2",
     multiple_of=4,  # of other lengths it raises NameError: name 'math' is not defined
     regbench=False,  # whose sequences have such lengths
-    changes={
-        "shorten_factor": 4,
-        "attn_resampling": False,
-        "updown_sample_type": "linear",
-    },
+    changes={"shorten_factor": 4, "attn_resampling": False, "updown_sample_type": "linear"},
 )
 def hourglass(vocabulary: int, **changes: Any) -> Wrapped:
     from hourglass_transformer_pytorch import HourglassTransformerLM
@@ -308,4 +278,4 @@ def hourglass(vocabulary: int, **changes: Any) -> Wrapped:
         causal=True,
         **options,
     )
-    return Wrapped(network, lambda m, x: m(x))
+    return Wrapped(network)

@@ -3,8 +3,6 @@
 All checks are made in eval mode and compare with ``forward`` on the whole sequence.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """How two outputs are compared, with margins wide enough for any processor's rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -69,12 +67,6 @@ def guarded(check: Callable[[], Outcome]) -> Outcome:
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         return Outcome(RAISES, None, f"{type(error).__name__}: {lines[0]}"[:200])
-
-
-def worse(outcomes: list[Outcome]) -> Outcome:
-    """The outcome of several cases of one property."""
-    order = [YES, ABSENT, UNCLEAR, RAISES, NO]
-    return max(outcomes, key=lambda outcome: order.index(outcome.holds))
 
 
 def random_tokens(shape: tuple[int, int], vocabulary: int, seed: int) -> Tensor:

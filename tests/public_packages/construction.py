@@ -1,7 +1,5 @@
 """What is known of a model from its construction: arguments, parameters, precision, saving."""
 
-from __future__ import annotations
-
 import copy
 import io
 import random

@@ -4,9 +4,6 @@ An adapter says how a package's own code is called; it adds at most an embedding
 matrix around a layer, and never changes what the package computes.
 """
 
-from __future__ import annotations
-
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,20 +14,28 @@ WIDTH = 64
 LAYERS = 2
 HEADS = 2
 MAXIMUM_LENGTH = 512  # positions that a table of positions must hold
+# Under the names that most packages of transformers have for them.
+SIZES = {"dim": WIDTH, "depth": LAYERS, "heads": HEADS, "dim_head": WIDTH // HEADS}
 
-Run = Callable[[nn.Module, Tensor], Tensor]
+Run = Callable[[nn.Module, Tensor], Any]
 Advance = Callable[[nn.Module, Tensor, Any], tuple[Tensor, Any]]
+
+
+def call(module: nn.Module, inputs: Tensor) -> Any:
+    """The forward pass as it is."""
+    return module(inputs)
 
 
 class Wrapped(nn.Module):
     """A language model of a package: tokens (batch, time) -> logits (batch, time, vocabulary).
 
-    Attributes:
-        advance: (tokens (batch, n), state or None) -> (logits (batch, n, vocabulary), state), where
-            the package can go on from a state.
+    Args:
+        run: (network, tokens) -> logits.
+        advance: (network, tokens (batch, n), state or None) -> (logits (batch, n, vocabulary),
+            state), where the package can go on from a state.
     """
 
-    def __init__(self, network: nn.Module, run: Run, advance: Advance | None = None) -> None:
+    def __init__(self, network: nn.Module, run: Run = call, advance: Advance | None = None) -> None:
         super().__init__()
         self.network, self._run, self._advance = network, run, advance
 
@@ -65,7 +70,7 @@ class LayerStack(nn.Module):
 def layer_model(
     vocabulary: int,
     make_layer: Callable[[], nn.Module],
-    run: Run,
+    run: Run = call,
     advance: Advance | None = None,
 ) -> Wrapped:
     """A language model of LAYERS layers of a package.
@@ -153,14 +158,3 @@ def contender(
         return build
 
     return register
-
-
-def chunks(total: int, sizes: list[int]) -> list[tuple[int, int]]:
-    """Bounds of pieces that cover 0 .. total - 1, their sizes taken in turn."""
-    bounds, start = [], 0
-    for size in itertools.cycle(sizes):
-        if start >= total:
-            return bounds
-        bounds.append((start, min(total, start + size)))
-        start += size
-    return bounds

@@ -3,19 +3,10 @@
 Each function takes a model that maps tokens (batch, time) to logits (batch, time, vocabulary).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
-from tests.public_packages.comparing import (
-    NO,
-    ROUNDING,
-    YES,
-    Comparison,
-    Outcome,
-    random_tokens,
-)
+from tests.public_packages.comparing import NO, ROUNDING, YES, Comparison, Outcome, random_tokens
 
 LENGTHS = (48, 37)
 CUTS = (1, 3, 8, 15, 16, 21, 32)  # and before the last token

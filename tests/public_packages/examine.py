@@ -4,8 +4,6 @@ The package must be importable. PART is "behaviour" or "trainings"; what came ou
 after each step, so that a process which is stopped after LIMIT CPU-seconds leaves what it has.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

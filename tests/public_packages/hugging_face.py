@@ -1,22 +1,11 @@
 """Adapters: models in the form of transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    MAXIMUM_LENGTH,
-    WIDTH,
-    Wrapped,
-    contender,
-)
-from tests.public_packages.pins import (
-    TRANSFORMERS,
-)
+from tests.public_packages.contender import HEADS, LAYERS, MAXIMUM_LENGTH, WIDTH, Wrapped, contender
+from tests.public_packages.pins import TRANSFORMERS
 
 
 def hugging_face_cache(model: nn.Module, tokens: Tensor, cache: Any) -> tuple[Tensor, Any]:

@@ -1,26 +1,12 @@
 """Adapters: transformers that carry a memory or a recurrence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    WIDTH,
-    Wrapped,
-    contender,
-)
-from tests.public_packages.pins import (
-    EINOPS,
-    EINOPS_UTILS,
-    EINX,
-    HYPER_CONNECTIONS,
-    ROTARY,
-)
+from tests.public_packages.contender import HEADS, LAYERS, SIZES, WIDTH, Wrapped, contender
+from tests.public_packages.pins import EINOPS, EINOPS_UTILS, EINX, HYPER_CONNECTIONS, ROTARY
 
 HEAD_WIDTH = WIDTH // HEADS
 
@@ -53,15 +39,7 @@ def recurrent_memory(vocabulary: int, **changes: Any) -> Wrapped:
         RecurrentMemoryTransformerWrapper,
     )
 
-    options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
-        "num_memory_tokens": 4,
-        "seq_len": 32,
-        "causal": True,
-    } | changes
+    options = {**SIZES, "num_memory_tokens": 4, "seq_len": 32, "causal": True} | changes
     network = RecurrentMemoryTransformer(num_tokens=vocabulary, **options)
     return Wrapped(RecurrentMemoryTransformerWrapper(network), lambda m, x: m(x)[0])
 
@@ -84,7 +62,7 @@ def infini(vocabulary: int, **changes: Any) -> Wrapped:
     from infini_transformer_pytorch import InfiniTransformer
 
     segment = 16
-    options = {"dim": WIDTH, "depth": LAYERS, "heads": HEADS, "dim_head": HEAD_WIDTH} | changes
+    options = SIZES | changes
     network = InfiniTransformer(num_tokens=vocabulary, **options)
 
     def run(model: nn.Module, tokens: Tensor) -> Tensor:
@@ -119,20 +97,9 @@ def infini(vocabulary: int, **changes: Any) -> Wrapped:
 def recurrent_transformer(vocabulary: int, **changes: Any) -> Wrapped:
     from recurrent_transformer import RecurrentTransformer
 
-    options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
-        "recurrent": True,
-        "recurrent_mode": "naive",
-    } | changes
+    options = {**SIZES, "recurrent": True, "recurrent_mode": "naive"} | changes
     network = RecurrentTransformer(num_tokens=vocabulary, **options)
-    return Wrapped(
-        network,
-        lambda m, x: m(x),
-        lambda m, x, state: m(x, memories=state, return_memories=True),
-    )
+    return Wrapped(network, advance=lambda m, x, state: m(x, memories=state, return_memories=True))
 
 
 @contender(
@@ -185,11 +152,7 @@ def feedback(vocabulary: int, **changes: Any) -> Wrapped:
 
     options = {"mem_len": 64, "seq_len": 2, "heads": HEADS, "dim_head": HEAD_WIDTH} | changes
     network = FeedbackTransformer(num_tokens=vocabulary, dim=WIDTH, depth=LAYERS, **options)
-    return Wrapped(
-        network,
-        lambda m, x: m(x),
-        lambda m, x, memory: m(x, memory=memory, return_memory=True),
-    )
+    return Wrapped(network, advance=lambda m, x, memory: m(x, memory=memory, return_memory=True))
 
 
 @contender(
@@ -211,4 +174,4 @@ def mega(vocabulary: int, **changes: Any) -> Wrapped:
     from mega_pytorch import Mega
 
     network = Mega(num_tokens=vocabulary, dim=WIDTH, depth=LAYERS, **changes)
-    return Wrapped(network, lambda m, x: m(x))
+    return Wrapped(network)

@@ -1,7 +1,5 @@
 """docs/public_packages.md and docs/public_packages.json from what was done."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,25 +1,12 @@
 """Adapters: recurrent networks and convolutions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    WIDTH,
-    Wrapped,
-    contender,
-    layer_model,
-)
-from tests.public_packages.pins import (
-    EINOPS,
-    EINX,
-    TORCH,
-)
+from tests.public_packages.contender import HEADS, LAYERS, WIDTH, Wrapped, contender, layer_model
+from tests.public_packages.pins import EINOPS, EINX, TORCH
 
 
 def first_and_state(layer: nn.Module, hidden: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -40,10 +27,7 @@ def torch_gru(vocabulary: int, **changes: Any) -> Wrapped:
 
 
 @contender(
-    "torch.nn.LSTM",
-    TORCH,
-    rival="lstm",
-    changes={"bias": False, "dropout": 0.5, "proj_size": 32},
+    "torch.nn.LSTM", TORCH, rival="lstm", changes={"bias": False, "dropout": 0.5, "proj_size": 32}
 )
 def torch_lstm(vocabulary: int, **changes: Any) -> Wrapped:
     options = {"num_layers": 2, "batch_first": True} | changes
@@ -96,13 +80,7 @@ def torchxlstm(vocabulary: int, **changes: Any) -> Wrapped:
     EINOPS,
     rival="lstm",
     pieces="prompt",
-    changes={
-        "ff_mult": 2,
-        "expansion": 2.0,
-        "use_lstm": True,
-        "enable_conv": True,
-        "dropout": 0.5,
-    },
+    changes={"ff_mult": 2, "expansion": 2.0, "use_lstm": True, "enable_conv": True, "dropout": 0.5},
 )
 def mingru(vocabulary: int, **changes: Any) -> Wrapped:
     from minGRU_pytorch.minLM import minLM
@@ -112,7 +90,7 @@ def mingru(vocabulary: int, **changes: Any) -> Wrapped:
     def step(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return model(tokens, return_prev_hiddens=True, prev_hiddens=state)
 
-    return Wrapped(network, lambda m, x: m(x), step)
+    return Wrapped(network, advance=step)
 
 
 @contender(
@@ -120,12 +98,7 @@ def mingru(vocabulary: int, **changes: Any) -> Wrapped:
     "mingru-scans==0.2.0",
     rival="lstm",
     pieces="one",
-    changes={
-        "mlp_expansion": 2,
-        "dropout": 0.5,
-        "learnable_h0": True,
-        "mixer": "signed",
-    },
+    changes={"mlp_expansion": 2, "dropout": 0.5, "learnable_h0": True, "mixer": "signed"},
 )
 def mingru_scans(vocabulary: int, **changes: Any) -> Wrapped:
     from mingru import MinGRUBlock
@@ -211,8 +184,4 @@ def tcn(vocabulary: int, **changes: Any) -> Wrapped:
     from pytorch_tcn import TCN
 
     options = {"dropout": 0.0, "input_shape": "NLC"} | changes
-    return layer_model(
-        vocabulary,
-        lambda: TCN(WIDTH, [WIDTH, WIDTH], causal=True, **options),
-        lambda layer, hidden: layer(hidden),
-    )
+    return layer_model(vocabulary, lambda: TCN(WIDTH, [WIDTH, WIDTH], causal=True, **options))

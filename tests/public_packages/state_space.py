@@ -1,23 +1,12 @@
 """Adapters: state-space models and matrix memories."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tests.public_packages.contender import (
-    HEADS,
-    LAYERS,
-    WIDTH,
-    Wrapped,
-    contender,
-    layer_model,
-)
-from tests.public_packages.pins import (
-    EINOPS,
-)
+from tests.public_packages.contender import HEADS, LAYERS, WIDTH, Wrapped, contender, layer_model
+from tests.public_packages.pins import EINOPS
 
 
 @contender(
@@ -147,7 +136,7 @@ def mamba3_layer(vocabulary: int, **changes: Any) -> Wrapped:
         outputs, *state = layer.step(hidden[:, 0], *state)
         return outputs[:, None], tuple(state)
 
-    return layer_model(vocabulary, lambda: Mamba3(**options), lambda layer, x: layer(x), step)
+    return layer_model(vocabulary, lambda: Mamba3(**options), advance=step)
 
 
 @contender(
@@ -157,20 +146,10 @@ def mamba3_layer(vocabulary: int, **changes: Any) -> Wrapped:
     EINOPS,
     rival="gla",
     pieces="one",
-    changes={
-        "bias": True,
-        "tie_weights": True,
-        "add_post_blocks_norm": False,
-        "dropout": 0.5,
-    },
+    changes={"bias": True, "tie_weights": True, "add_post_blocks_norm": False, "dropout": 0.5},
 )
 def xlstm(vocabulary: int, **changes: Any) -> Wrapped:
-    from xlstm import (
-        mLSTMBlockConfig,
-        mLSTMLayerConfig,
-        xLSTMLMModel,
-        xLSTMLMModelConfig,
-    )
+    from xlstm import mLSTMBlockConfig, mLSTMLayerConfig, xLSTMLMModel, xLSTMLMModelConfig
 
     layer = mLSTMLayerConfig(conv1d_kernel_size=4, qkv_proj_blocksize=4, num_heads=HEADS)
     options = {
@@ -185,7 +164,7 @@ def xlstm(vocabulary: int, **changes: Any) -> Wrapped:
     def step(model: nn.Module, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return model.step(tokens, {} if state is None else state)
 
-    return Wrapped(network, lambda m, x: m(x), step)
+    return Wrapped(network, advance=step)
 
 
 @contender(
@@ -202,8 +181,7 @@ def gateloop(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: SimpleGateLoopLayer(WIDTH, **changes),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, cache=state, return_cache=True),
+        advance=lambda layer, hidden, state: layer(hidden, cache=state, return_cache=True),
     )
 
 
@@ -230,8 +208,7 @@ def s5(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: S5Block(**options),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, state=state, return_state=True),
+        advance=lambda layer, hidden, state: layer(hidden, state=state, return_state=True),
     )
 
 
@@ -245,11 +222,7 @@ def s5(vocabulary: int, **changes: Any) -> Wrapped:
 def lru(vocabulary: int, **changes: Any) -> Wrapped:
     from LRU_pytorch import LRU
 
-    return layer_model(
-        vocabulary,
-        lambda: LRU(WIDTH, WIDTH, WIDTH, **changes),
-        lambda layer, hidden: layer(hidden),
-    )
+    return layer_model(vocabulary, lambda: LRU(WIDTH, WIDTH, WIDTH, **changes))
 
 
 @contender(
@@ -283,6 +256,5 @@ def opengdn(vocabulary: int, **changes: Any) -> Wrapped:
     return layer_model(
         vocabulary,
         lambda: GatedDeltaMixer(**options),
-        lambda layer, hidden: layer(hidden),
-        lambda layer, hidden, state: layer(hidden, state, return_state=True),
+        advance=lambda layer, hidden, state: layer(hidden, state, return_state=True),
     )

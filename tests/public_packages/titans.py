@@ -1,7 +1,5 @@
 """Adapters: Titans: memories that learn at test time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn
@@ -10,20 +8,12 @@ from tests.public_packages.contender import (
     HEADS,
     LAYERS,
     MAXIMUM_LENGTH,
+    SIZES,
     WIDTH,
     Wrapped,
     contender,
 )
-from tests.public_packages.pins import (
-    AXIAL,
-    EINOPS,
-    EINOPS_UTILS,
-    EINX,
-    HYPER_CONNECTIONS,
-    ROTARY,
-)
-
-HEAD_WIDTH = WIDTH // HEADS
+from tests.public_packages.pins import AXIAL, EINOPS, EINOPS_UTILS, EINX, HYPER_CONNECTIONS, ROTARY
 
 
 @contender(
@@ -60,10 +50,7 @@ def titans(vocabulary: int, **changes: Any) -> Wrapped:
     from titans_pytorch import MemoryAsContextTransformer
 
     options = {
-        "dim": WIDTH,
-        "depth": LAYERS,
-        "heads": HEADS,
-        "dim_head": HEAD_WIDTH,
+        **SIZES,
         "segment_len": 16,
         "num_persist_mem_tokens": 4,
         "num_longterm_mem_tokens": 4,
@@ -71,7 +58,7 @@ def titans(vocabulary: int, **changes: Any) -> Wrapped:
         "use_flex_attn": False,
     } | changes
     network = MemoryAsContextTransformer(num_tokens=vocabulary, **options)
-    return Wrapped(network, lambda m, x: m(x))
+    return Wrapped(network)
 
 
 def titans_memory_model(name: str, vocabulary: int, **changes: Any) -> Wrapped:

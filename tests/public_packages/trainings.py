@@ -1,7 +1,5 @@
 """Short trainings of a package's model and of this project's model of the same kind."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 import time

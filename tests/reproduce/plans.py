@@ -1,7 +1,5 @@
 """Plans of figures as text, to be counted and compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

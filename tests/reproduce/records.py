@@ -1,7 +1,5 @@
 """Constructed runs, so that figures and claims are tested without any training."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures 14, 15 and 16 on constructed attention whose numbers and verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The figure of capacities on constructed records whose constants are known."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """How capacity grows, on constructed records whose laws are known."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any

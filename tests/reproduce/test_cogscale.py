@@ -1,7 +1,5 @@
 """CogScale: the figure on constructed runs; its widths and numbers against those of the package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

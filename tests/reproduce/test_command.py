@@ -1,7 +1,5 @@
 """``python -m reproduce`` as a user meets it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The committed records as they lie: every figure comes of them, and none is of other code."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

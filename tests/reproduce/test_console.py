@@ -1,7 +1,5 @@
 """What the terminal says of verdicts: the evidence of the files, with nothing said twice."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The figure of factual recall on constructed records whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import Any

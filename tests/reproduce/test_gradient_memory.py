@@ -1,7 +1,5 @@
 """Gradients as memories, judged on a real measurement and on altered ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -51,11 +49,7 @@ def record(
         task="gradient_memory",
         model="matrix",
         label="Matrix",
-        config={
-            "tasks": {**SETTINGS, **tasks},
-            "models": {},
-            "training": {},
-        },
+        config={"tasks": {**SETTINGS, **tasks}, "models": {}, "training": {}},
         metrics={"test": metrics},
         arrays=arrays,
         per_sequence={},

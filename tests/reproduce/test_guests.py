@@ -1,7 +1,5 @@
 """A model of somebody else's package in the figures of this project, by one word."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The claims about the second Mosaic's long-term memory, on constructed runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.records.schema import RunRecord

@@ -1,7 +1,5 @@
 """The figure of MAD on constructed runs whose verdicts are known, and states of one size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

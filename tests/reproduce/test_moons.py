@@ -1,7 +1,5 @@
 """Figures 4, 5 and 10 on constructed networks whose verdicts are known."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.records.schema import RunRecord

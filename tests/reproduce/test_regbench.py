@@ -1,7 +1,5 @@
 """Figure 9 and table 3 on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``python -m reproduce same``: what claims and figures say, beside another state of the code."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scaling laws on constructed errors whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

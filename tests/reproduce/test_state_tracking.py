@@ -1,7 +1,5 @@
 """The figures of state tracking and of regression in context on runs whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
@@ -59,10 +57,7 @@ def tracked(
                 "test_size": words,
             },
             metrics={
-                "test": {
-                    "accuracy/1x": near,
-                    "accuracy/4x": max(0.0, level - wobble(seed) / 100),
-                }
+                "test": {"accuracy/1x": near, "accuracy/4x": max(0.0, level - wobble(seed) / 100)}
             },
             per_sequence={"accuracy/1x": [near] * words, "accuracy/4x": [level] * words},
             curves={"accuracy_by_position": Curve(x=[1.0, 64.0], y=[1.0, level])},

@@ -1,7 +1,5 @@
 """Tables 4 and 5 on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The reproduction of memories at test time: settings and claims as functions of records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """``python -m reproduce untrained``: twins of a sweep's final runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``python -m reproduce verdicts``: committed verdict files against committed records."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

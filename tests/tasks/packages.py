@@ -1,7 +1,5 @@
 """Packages that some tasks take their data from: an environment need not have them."""
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError, version
 
 from packaging.requirements import Requirement

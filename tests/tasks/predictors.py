@@ -1,7 +1,5 @@
 """What a board says of the numbers of a task's predictors, before there is any record of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attention of the last position: averages against full maps, windows, and the numbers read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The bigram task against its definition, published entropies and sequences followed by hand."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -178,10 +176,7 @@ def test_metrics_of_a_sequence_counted_by_hand() -> None:
         dtype=torch.float32,
         largest=3.0,
     )
-    assert found.curves["accuracy_by_occurrence"] == {
-        "x": [1.0, 2.0, 3.0],
-        "y": [0.5, 0.5, 1.0],
-    }
+    assert found.curves["accuracy_by_occurrence"] == {"x": [1.0, 2.0, 3.0], "y": [0.5, 0.5, 1.0]}
     by_position = found.curves["in_context_accuracy_by_position"]
     assert by_position == {"x": [3.0, 5.0, 8.0], "y": [1.0, 1.0, 0.0]}
 

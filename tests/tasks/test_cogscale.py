@@ -1,7 +1,5 @@
 """CogScale's tasks against its package: its arrays, its score, and rules written out anew."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Delayed copy: targets against lists, scores of known predictors, refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

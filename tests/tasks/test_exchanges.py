@@ -1,7 +1,5 @@
 """Exchanges: what everybody holds, by swaps of a dictionary; scores that are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

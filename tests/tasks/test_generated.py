@@ -1,7 +1,5 @@
 """Tasks of which only the drawing is written: tokens, classes, masked real targets."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -225,11 +223,7 @@ def drawing(kind: type[GeneratedTask], *drawn: Any) -> GeneratedTask:
             r"targets of shape \(2,\) for count=2: give \(2, 6\), with -100 where nothing is asked",
         ),
         (FirstToken, (TOKENS + 1, TOKENS), "5 among its inputs: give integers from 0 to 4"),
-        (
-            FirstToken,
-            (TOKENS, TOKENS + 1),
-            "5 among its targets: give integers from 0 to 4, or",
-        ),
+        (FirstToken, (TOKENS, TOKENS + 1), "5 among its targets: give integers from 0 to 4, or"),
         (FirstToken, (TOKENS, TOKENS - 1), "-1 among its targets: give integers from 0 to 4, or"),
         (FirstToken, (TOKENS - 100, TOKENS), "-100 among its inputs: give integers from 0 to 4"),
         (FirstToken, (TOKENS, TOKENS / 2), "0.5 among its targets: give integers from 0 to 4, or"),

@@ -1,7 +1,5 @@
 """In-context regression: predictors against scipy, gradients of autograd and closed forms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

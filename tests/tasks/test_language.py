@@ -1,7 +1,5 @@
 """Stories and the encyclopedia by position, against plain loops in float64."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """MAD: every sequence is read again from its prompt by a loop, and sizes are the published ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

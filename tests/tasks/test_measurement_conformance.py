@@ -1,8 +1,6 @@
 """What every measurement promises, checked at its smoke preset for every YAML file in tasks/ that
 ``takes`` a group of models."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Multi-query recall: sequences read by a loop, expected accuracies, and data apart from models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Needle: every book is read again from its tokens by a loop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every measurement of associative models with every such model: numbers, or one sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """State tracking: groups against matrices of permutations, words against a loop, scores by hand."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from typing import Any

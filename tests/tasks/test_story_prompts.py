@@ -1,8 +1,6 @@
 """The 24 prompts: their text, where continuations are cut, what passes, and a model that is read
 token by token."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """What every task promises, checked for every YAML file in tasks/ at its smoke preset."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import inspect

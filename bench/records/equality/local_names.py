@@ -31,7 +31,7 @@ from bench.records.source_text import source_text
 MARK = "·"  # before a number; it may stand within a name of Python, and begins none
 # With these a function sees its own variables by their names; ``vars(x)`` and ``dir(x)`` do not.
 _BY_NAME = {
-    *("locals", "eval", "exec", "__import__", "__builtins__", "NameError", "UnboundLocalError"),
+    *("locals", "eval", "exec", "__import__", "__builtins__", "NameError", "UnboundLocalError")
 }
 _BY_NAME_WITHOUT_ARGUMENTS = {"vars", "dir"}
 # With these it sees those of its caller, or in which order a function holds them.

@@ -48,13 +48,7 @@ def picture(board: Board) -> Picture:
                 colour = "white" if answer.place < DARK else "black"
                 remarks.append(Remark(_text(answer), x=x, y=y, side="center", colour=colour))
         places.append(row)
-    cells = Trace(
-        "place",
-        x=range(len(columns)),
-        y=range(len(lines)),
-        z=places,
-        mark="heat",
-    )
+    cells = Trace("place", x=range(len(columns)), y=range(len(lines)), z=places, mark="heat")
     panel = Panel(
         x=Axis(categories=[heading_of(question) for question in questions()]),
         y=Axis(categories=[name for name, _ in lines], inverted=True),

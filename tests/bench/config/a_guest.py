@@ -1,7 +1,5 @@
 """A model of somebody else, with attributes in the place of a card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

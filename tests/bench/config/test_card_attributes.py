@@ -1,7 +1,5 @@
 """Class attributes in the place of a card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -223,11 +223,7 @@ def test_a_model_of_another_package_takes_part(
     assert composed.model == composed.label == "Mine"
     # The preset speaks to every model that knows the key; here to `width` alone.
     preset_width = compose(BASE).models["width"]
-    assert composed.models == {
-        "_target_": "foreign_models.Mine",
-        "width": preset_width,
-        "depth": 5,
-    }
+    assert composed.models == {"_target_": "foreign_models.Mine", "width": preset_width, "depth": 5}
     with pytest.raises(UserError, match=r"did you mean .models\.depth."):
         compose([*words, "models.deptth=1"])
 

@@ -1,7 +1,5 @@
 """Who contends where, from the cards of models."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.config import groups
@@ -73,10 +71,7 @@ def test_a_file_without_a_class_is_named_in_a_sentence(tmp_path, monkeypatch) ->
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (
-            "card: {contends: smoke}",
-            "the key 'contends' in the card of models/odd.yaml is 'smoke'",
-        ),
+        ("card: {contends: smoke}", "the key 'contends' in the card of models/odd.yaml is 'smoke'"),
         ("card: {contends: null}", "of models/odd.yaml is None, and should hold keys"),
         ("card: {contends: {regbenhc: smoke}}", "'regbenhc', which is no task: did you mean"),
         ("card: {contends: {regbench.table33: smoke}}", "did you mean 'regbench.table3'"),

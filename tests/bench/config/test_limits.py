@@ -1,7 +1,5 @@
 """How much memory there is, where a control group allows less than the machine has."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -27,11 +25,7 @@ MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     ],
 )
 def test_a_control_group_bounds_the_memory(
-    own: str,
-    files: dict[str, str],
-    allowed: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    own: str, files: dict[str, str], allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in {"self/cgroup": own, **files}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,5 @@
 """A corpus of the network where there is none."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

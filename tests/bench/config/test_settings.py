@@ -1,7 +1,5 @@
 """A configuration that is derived from another is the one that composing all its settings gives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

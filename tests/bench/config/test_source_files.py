@@ -1,7 +1,5 @@
 """Classes that a command line names by their file."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@ which mode. Guests that draw random numbers are in ``tests.bench.training.drawin
 those that remember sequences in ``remembering``.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional

@@ -3,8 +3,6 @@
 A fault is the only thing that tells one from another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,8 +1,6 @@
 """Each fault is named, before a training where it can be known then; what only looks like one
 passes."""
 
-from __future__ import annotations
-
 import random
 import re
 from functools import partial

@@ -1,8 +1,6 @@
 """Fifty guests, drawn by this test, run by the engine and put on a board: no dishonest one has a
 score to be ranked by, no honest one is refused, and each cause names the fault that was put in."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator

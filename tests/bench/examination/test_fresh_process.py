@@ -1,8 +1,6 @@
 """What a model keeps between calls, wherever it lies, is of no use in a process that was asked for
 nothing else; honest guests have their records."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -50,8 +48,7 @@ def run(kind: str, store: Path, **settings: Any) -> RunRecord:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [*("InADefault", "InAHelper", "InPyTorch", "InAnObject", "InAClosure"), "NeverCopied"],
+    "kind", [*("InADefault", "InAHelper", "InPyTorch", "InAnObject", "InAClosure"), "NeverCopied"]
 )
 def test_a_cache_is_named_wherever_it_lies(kind: str, tmp_path: Path) -> None:
     torch.manual_seed(0)

@@ -1,8 +1,6 @@
 """What hides from an examination: below the rounding of large numbers, behind a first call, in
 weights that a call moves."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model that cannot be made again, or that loses what training has changed, gets no training."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil
@@ -118,8 +116,7 @@ def of(name: str, *words: str) -> Configuration:
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
-    [("UnseededImport", "its outputs in training"), ("SetOrder", "factor")],
+    ("kind", "names"), [("UnseededImport", "its outputs in training"), ("SetOrder", "factor")]
 )
 def test_what_differs_between_processes_is_found_by_another_one(
     stranger: str, kind: str, names: str

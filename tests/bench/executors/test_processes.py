@@ -1,7 +1,5 @@
 """Executors against real processes that really die."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

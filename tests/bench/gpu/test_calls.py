@@ -1,7 +1,5 @@
 """A GPU against the clock, rehearsed on a CPU with real parts at a tiny size."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What is trained by the clock: which rows stand, and what a sweep is forecast to take."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Run records for tests, with plausible content."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bench.records.schema import Cost, Curve, Headline, Provenance, RunRecord, make_run_id

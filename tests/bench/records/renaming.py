@@ -1,7 +1,5 @@
 """Renames local variables, and asks the compiler whether the code is still the same."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import random

@@ -1,7 +1,5 @@
 """Local variables may have other names in code that is the same, and in no other code."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import random

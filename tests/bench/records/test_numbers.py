@@ -1,7 +1,5 @@
 """What the numbers of records are: kinds from cards of tasks, items by an analysis of variance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Definitions and files under other names are the same where the names are told, and only there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -153,10 +153,7 @@ OTHER = {
         CALLED.format("a, b: a - b", "a=1, b=2"),
         CALLED.format("b, a: b - a", "a=1, b=2"),
     ),
-    "the one parameter of a lambda": (
-        CALLED.format("a: a", "a=1"),
-        CALLED.format("b: b", "a=1"),
-    ),
+    "the one parameter of a lambda": (CALLED.format("a: a", "a=1"), CALLED.format("b: b", "a=1")),
     "the parameter as a text": (
         CALLED.format("a: a", "**{'a': 1}"),
         CALLED.format("b: b", "**{'a': 1}"),

@@ -1,7 +1,5 @@
 """Records in segments are, to every reader, what they are as files of their own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

@@ -1,7 +1,5 @@
 """Code as text: equal on every Python, and what this Python's own ``ast.unparse`` writes."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

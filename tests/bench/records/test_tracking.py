@@ -1,7 +1,5 @@
 """MLflow as a view of the records: each of them once, whoever comes first and whoever is killed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Code that is equal up to rounding: its records are served and settled, and never gone on from."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

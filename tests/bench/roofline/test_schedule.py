@@ -1,7 +1,5 @@
 """Bounds of a plan on several devices, against schedules that are really made."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Seconds by hand, and what must hold of any work on any device."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -12,14 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from bench.roofline.devices import (
-    Device,
-    Rates,
-    Span,
-    checked,
-    device_like,
-    names,
-)
+from bench.roofline.devices import Device, Rates, Span, checked, device_like, names
 from bench.roofline.seconds import VIEW, seconds, without_launches
 from bench.roofline.work import Operation, Work, count_meta
 from core.errors import UserError

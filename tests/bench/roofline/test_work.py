@@ -1,7 +1,5 @@
 """What is counted of a step, against arithmetic by hand and against the same step with numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -89,10 +87,7 @@ def test_shapes_alone_give_what_numbers_give() -> None:
             model = nn.Sequential(nn.Linear(INNER, 8), nn.Tanh(), nn.Linear(8, OUTER))
             model(torch.ones(ROWS, INNER)).square().mean().backward()
 
-    by_shape, by_numbers = (
-        count_meta(lambda: run("meta")),
-        count_here(lambda: run("cpu")),
-    )
+    by_shape, by_numbers = (count_meta(lambda: run("meta")), count_here(lambda: run("cpu")))
     # Forward; then gradients of both matrices, and of the inputs of the second.
     assert by_shape.flops == 2 * ROWS * (2 * INNER * 8 + 3 * 8 * OUTER)
     assert by_numbers.flops == by_shape.flops

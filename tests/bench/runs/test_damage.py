@@ -4,8 +4,6 @@
 refused but made again, have their test beside the loop, and journals theirs beside the search.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What the engine does with an examination: before a training, before a score, and later."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Equal up to rounding: what a proof accepts and refuses, of trainings of a small model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Promises 2, 3, 10 and 11, with real processes and real SIGKILL on the real tasks and models."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What is there is served by its name: no data made for it, and never by a wrong hash."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Whole runs of a stranger's model with tied weights, shared blocks and draws of every kind: it is
 killed, taken up again, saved and evaluated, and fails with one sentence where that cannot be."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Tasks that measure a model which another task trains: one training, several records."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

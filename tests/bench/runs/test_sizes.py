@@ -1,7 +1,5 @@
 """What is remembered of a model before its training: nothing that another run could have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A job that says what its worker may see; light to import, as jobs are."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """Which setting a search chooses, against a choice that is worked out by hand."""
 
-from __future__ import annotations
-
 import statistics
 
 import optuna

@@ -1,7 +1,5 @@
 """What was made on another machine is served as it is, and goes into no record of this one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Databases in which several drivers open their studies at the same moment, all of them fresh."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

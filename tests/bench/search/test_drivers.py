@@ -1,8 +1,6 @@
 """Two drivers of one study, of which one dies or ends at any moment: nothing is chosen without its
 trial."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a dry run says, and that it leaves nothing behind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import joblib

@@ -1,7 +1,5 @@
 """A grid that grows where a best setting lies on its edge, against a loop written the long way."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

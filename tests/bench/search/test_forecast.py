@@ -1,7 +1,5 @@
 """A sweep worked out for a device that is not here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

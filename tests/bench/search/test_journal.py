@@ -1,7 +1,5 @@
 """A damaged journal of a sweep: it is said, a copy is kept, and no record is made twice."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

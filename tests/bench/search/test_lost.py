@@ -1,7 +1,5 @@
 """Runs that no worker survives: nothing is chosen without them, and the next sweep makes them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What travels with a run: nothing of the driver's machine but what the run needs."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How many runs are made at a time."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a sweep's words mean, and what they may search."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.config.config import compose

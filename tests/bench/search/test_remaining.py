@@ -1,7 +1,5 @@
 """What a sweep says before its first run: what is left to make, and for how long."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A sweep whose trials are trained together: the records of one that trains each alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

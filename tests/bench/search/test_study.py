@@ -1,7 +1,5 @@
 """The search: what is drawn, in which order, and what survives a killed driver."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

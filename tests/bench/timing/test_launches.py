@@ -1,7 +1,5 @@
 """Launches of a pass, counted: the truth is what a reader counts in a few lines."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

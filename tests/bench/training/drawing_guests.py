@@ -1,8 +1,6 @@
 """Models of a stranger, honest ones and others, that share memory, draw numbers or keep state in
 every way that tests ask for. Each has the same small network around what is its own."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random
@@ -125,11 +123,6 @@ class DefaultRng(WithBuffer):
 
     def drawn(self) -> object:
         return np.random.default_rng().normal(size=WIDTH)
-
-
-class StringHash(WithBuffer):
-    def drawn(self) -> object:
-        return [hash(f"channel {k}") % 1000 / 1000 for k in range(WIDTH)]
 
 
 class SetOrder(WithBuffer):

@@ -1,7 +1,5 @@
 """A width for a budget of parameters or of state."""
 
-from __future__ import annotations
-
 import pytest
 from torch import nn
 
@@ -100,10 +98,7 @@ def test_rules_of_somebody_else_s_widths_are_found() -> None:
         (["models=gpt2", "models.parameters=9", "models.width=8"], "leave one of them out"),
         (["models=gpt2", "models.parameters=9", "models.state_bytes=8"], "give one of them"),
         (["models=gpt2", "models.parameters=9"], r"no width of GPT2 comes within 5% of .*has "),
-        (
-            [f"models={__name__}.Never", "models.parameters=90"],
-            "cannot be built at .*of no size",
-        ),
+        ([f"models={__name__}.Never", "models.parameters=90"], "cannot be built at .*of no size"),
         (["models=memory_unit", "models.parameters=9000"], "models.width, which Memory units does"),
         ([f"models={__name__}.Steps", "models.state_bytes=90"], "it has no state_bytes"),
     ],

@@ -1,7 +1,5 @@
 """Which classes and sizes are built, and which are refused with a sentence."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -91,11 +89,7 @@ def task(configuration: Configuration) -> None:
 @pytest.mark.parametrize(
     ("word", "build", "sentence"),
     [
-        (
-            f"models._target_={__name__}.NoModule",
-            model,
-            "derives from torch.nn.Mod",
-        ),
+        (f"models._target_={__name__}.NoModule", model, "derives from torch.nn.Mod"),
         ("models._target_=collections.UserDict", model, "is no model"),
         ("tasks._target_=builtins.dict", task, "is no task: a task derives from tasks.interface.T"),
         ("tasks._target_=torch.nn.Linear", task, "is no task"),

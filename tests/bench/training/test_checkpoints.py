@@ -1,7 +1,5 @@
 """Checkpoints: a training ends alike, at whatever step it was stopped and damaged or not."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A compiled step is the step, up to rounding; padding adds positions and changes no gradient."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 from functools import partial

@@ -88,9 +88,7 @@ def test_a_loss_in_chunks_counts_as_the_loss_of_all_logits() -> None:
     tokens = torch.arange(2 * 65).view(2, 65)
     batch = Batch(tokens[:, :-1], tokens[:, 1:], tokens=128)
     whole = count_training_flops(
-        model,
-        batch,
-        lambda m, b: F.cross_entropy(m(b.inputs).flatten(0, 1), b.targets.flatten()),
+        model, batch, lambda m, b: F.cross_entropy(m(b.inputs).flatten(0, 1), b.targets.flatten())
     )
     chunks = count_training_flops(
         model, batch, lambda m, b: losses.training_loss(m, b.inputs, b.targets)

@@ -1,7 +1,5 @@
 """Processes that share a training, when one of them dies: real processes, really killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -111,9 +109,6 @@ def test_a_follower_told_to_end_tells_the_leader_and_ends_alone_where_that_one_g
 def test_a_follower_that_dies_at_its_start_is_not_waited_for() -> None:
     killer = threading.Thread(target=kill_the_follower)
     killer.start()
-    with (
-        pytest.raises(UserError, match="SIGKILL"),
-        leading(2, CPU, add_up_for_good),
-    ):
+    with pytest.raises(UserError, match="SIGKILL"), leading(2, CPU, add_up_for_good):
         pytest.fail("it was waited for")
     killer.join()

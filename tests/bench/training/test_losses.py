@@ -1,7 +1,5 @@
 """A model that a call changes is called once a step, also where a task groups lengths."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

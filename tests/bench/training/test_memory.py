@@ -1,7 +1,5 @@
 """What a process keeps of the memory that it frees."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

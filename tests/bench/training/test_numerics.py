@@ -1,7 +1,5 @@
 """PyTorch's settings of a whole process, which a model of somebody else may change."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """A batch in parts, in one process or several, makes the steps of the whole batch."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

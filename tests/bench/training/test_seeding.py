@@ -1,7 +1,5 @@
 """Every global generator is seeded, and PyTorch's draws are what they were without the others."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import random

@@ -1,7 +1,5 @@
 """Trainings that are computed as one are what each is alone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import traceback

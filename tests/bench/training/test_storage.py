@@ -1,8 +1,6 @@
 """Parameters that share memory: saved once, counted once, and refused where a step would change
 one twice."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

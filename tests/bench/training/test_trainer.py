@@ -1,7 +1,5 @@
 """What Lightning's import leaves out, and that nothing but time is saved by it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import json

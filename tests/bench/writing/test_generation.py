@@ -1,7 +1,5 @@
 """Generation by the cache against full recomputation, enumeration and the laws of chance."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Generation by a model that has no step."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,8 +1,6 @@
 """A board whose texts are hostile, and its site as a browser reads it: what pages link to, and what
 their tables hold."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The folder of an exported site: names of its files, what a new export replaces, wrong words."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

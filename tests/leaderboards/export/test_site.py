@@ -1,7 +1,5 @@
 """The site of a board: it holds the app's numbers, leads nowhere else, and nothing in it acts."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """An exported site in a real browser, opened from its folder: it asks nobody for anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes of the content of a record, of which forgeries are made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -131,13 +129,6 @@ def only_the_chosen(content: Content) -> None:
     chosen = [t for t in content["study"]["trials"] if t["parameters"] == _chosen(content)]
     content["study"]["trials"] = chosen
     content["cost"]["tuning_trials"] = len(chosen)
-
-
-def worse_rivals(content: Content) -> None:
-    """A search in which every setting that was not chosen did worse than it did."""
-    for trial in content["study"]["trials"]:
-        if trial["parameters"] != _chosen(content):
-            trial["value"] = 0.0
 
 
 def without_items(metric: str, value: float) -> Change:

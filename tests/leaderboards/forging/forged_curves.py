@@ -1,7 +1,5 @@
 """Forged metrics beside the honest curves, matrices and items of the same record."""
 
-from __future__ import annotations
-
 from tests.leaderboards.forging.changes import Change, Forgery, better, drop, put, several
 
 PROBED = "bigram_probes/laptop/bigram_probes-two_layer_attention-laptop-*-s0"

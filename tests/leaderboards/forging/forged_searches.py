@@ -1,8 +1,6 @@
 """Forged searches: what each changes in the study of an honest record, and what the refusal has to
 name."""
 
-from __future__ import annotations
-
 from tests.leaderboards.forging.changes import (
     TRAINED,
     Forgery,

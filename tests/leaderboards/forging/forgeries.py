@@ -1,7 +1,5 @@
 """Forged records: what each changes in an honest one, and what the refusal has to name."""
 
-from __future__ import annotations
-
 from tests.leaderboards.forging.changes import (
     TRAINED,
     Forgery,
@@ -52,9 +50,7 @@ FORGERIES = {
     ),
     "no items": Forgery(TRAINED, put("per_sequence", {}), "no per_sequence.accuracy"),
     "another number of items": Forgery(
-        TRAINED,
-        put("per_sequence.tvd", lambda old: old[:-1]),
-        "per_sequence.tvd has 99 items",
+        TRAINED, put("per_sequence.tvd", lambda old: old[:-1]), "per_sequence.tvd has 99 items"
     ),
     "more sequences than have items": Forgery(
         TRAINED, put("config.tasks.test_size", 9999), "its tasks.test_size 9999", identified=True

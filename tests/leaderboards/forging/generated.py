@@ -1,8 +1,6 @@
 """Forgeries drawn at random: what can be worked out again from a record, or counted again from its
 configuration, is another number, hash or name there."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What is notable of honest records, and refutes none of them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

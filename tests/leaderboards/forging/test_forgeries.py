@@ -1,7 +1,5 @@
 """Records that say what is not so: copies of committed ones, changed and sealed again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from functools import cache
@@ -29,14 +27,7 @@ from tests.leaderboards.forging.changes import (
     put,
     several,
 )
-from tests.leaderboards.forging.forgeries import (
-    ASKED,
-    FORGERIES,
-    MEASURED,
-    PREDICTOR,
-    A,
-    B,
-)
+from tests.leaderboards.forging.forgeries import ASKED, FORGERIES, MEASURED, PREDICTOR, A, B
 
 
 def first(pattern: str) -> Path:

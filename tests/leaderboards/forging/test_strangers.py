@@ -1,7 +1,5 @@
 """Honest records of other searches and machines, which no check may refuse."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any
@@ -26,11 +24,7 @@ def kept(record: RunRecord, sampler: str, budget: int, space: dict[str, list[Any
         for n, setting in enumerate(tried(space, sampler, budget, 5))
     ]
     study = record.study.model_copy(
-        update={
-            "search_space": space,
-            "sampler": describe_sampler(sampler, 5),
-            "trials": trials,
-        }
+        update={"search_space": space, "sampler": describe_sampler(sampler, 5), "trials": trials}
     )
     return Study.model_validate(
         json.loads(json.dumps(study.model_dump(mode="json"), sort_keys=True))

@@ -1,7 +1,5 @@
 """One record never stops a board: what cannot be shown is named beside it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

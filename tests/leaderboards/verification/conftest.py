@@ -1,7 +1,5 @@
 """The engine in this process, for tests of verification."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The engine, asked in this process, as a process of its own would answer."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io

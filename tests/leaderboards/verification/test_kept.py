@@ -1,7 +1,5 @@
 """What was verified of records: of one's own, of those that were replaced, and by several."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

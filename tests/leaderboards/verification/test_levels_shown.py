@@ -1,7 +1,5 @@
 """How far rows and records were checked, on the pages where they stand."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Folders that are no submission, and the workflow that looks at them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What was sent stands beside what is committed, and takes nothing from it."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.records.equivalence import Code, names

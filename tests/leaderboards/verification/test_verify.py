@@ -1,7 +1,5 @@
 """Submissions and their verification, with the engine asked in this process."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

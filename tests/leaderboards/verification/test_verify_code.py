@@ -1,7 +1,5 @@
 """What other code than that of a record can say of it: nothing."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

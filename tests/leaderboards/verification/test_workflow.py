@@ -1,7 +1,5 @@
 """The workflow's own lines, executed by bash; ``nox -s workflow`` verifies a true submission."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A small board, as the pages open it."""
 
-from __future__ import annotations
-
 import pytest
 
 from leaderboards.contents import Board, OpenBoard

@@ -1,8 +1,6 @@
 """The columns of the first page: one budget each, shares between ends that were run, and who leads
 as README has it."""
 
-from __future__ import annotations
-
 import pytest
 
 from leaderboards.build import COMMITTED

@@ -1,7 +1,5 @@
 """Two rows of a table beside each other, against arithmetic that is done here once more."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The first sentence of a table, and its charts, from records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the pages show, against arithmetic that is done here once more."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 
@@ -20,13 +18,7 @@ from leaderboards.views.curves import binned
 from leaderboards.views.dots import dots
 from leaderboards.views.links import in_app, to_claim, to_table
 from leaderboards.views.records import again_lines, record, trust_facts
-from leaderboards.views.tables import (
-    headline_tables,
-    matching,
-    opening,
-    ordered,
-    unique_names,
-)
+from leaderboards.views.tables import headline_tables, matching, opening, ordered, unique_names
 from leaderboards.views.tables import lines as table_lines
 from leaderboards.views.trust import bar
 from reproduce.plotting.models import look

@@ -1,7 +1,5 @@
 """What a build says of one's own rows."""
 
-from __future__ import annotations
-
 from bench.records.schema import Cost
 from leaderboards.tables.builder import build_board
 from leaderboards.views.yours import places_of_yours

@@ -1,7 +1,5 @@
 """Memories between embeddings: their equations, and trials that do not feel each other."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The transformer of facts against attention over positions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,9 +1,6 @@
 """Hybrids of a mixer and full attention: which layer is what; attention against its equation."""
 
-from __future__ import annotations
-
 import math
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ from models.specification import SequenceSpecification
 from tests.closeness import assert_near
 from tests.models.built import NETWORK, in_steps
 from tests.models.derivatives import disturbed
-from tests.models.linear.naive import assert_accurate, layer_results
+from tests.models.linear.naive import assert_layer_equals
 
 SPECIFICATION = SequenceSpecification(maximum_length=64, vocabulary=11)
 
@@ -61,9 +58,7 @@ def attention(mixer: Any, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("positions", ["none", "rope"])
 def test_attention_equals_its_equation(positions: Any) -> None:
     mixer = disturbed(FullAttention(16, 2, positions=positions))
-    expected = layer_results(mixer, partial(attention, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, attention)
 
 
 @pytest.mark.parametrize("mixer", sorted(MIXERS))

@@ -1,7 +1,5 @@
 """Attention with dropout against its plain form with the same masks, and the masks themselves."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

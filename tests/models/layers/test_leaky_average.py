@@ -1,7 +1,5 @@
 """The leaky average against the recurrence and against its matrix, values and gradients."""
 
-from __future__ import annotations
-
 import math
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """The neural memory against a plain loop whose gradients are torch's own."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Models without the MLP of each block, as tasks ask for that measure mixers alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

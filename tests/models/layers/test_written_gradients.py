@@ -1,7 +1,5 @@
 """Functions whose gradients are written out, against those that autograd derives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

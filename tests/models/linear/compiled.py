@@ -6,8 +6,6 @@ launch of such a file to machine code, by the first of its kernel's configuratio
 more shared memory than there is, and prints those that none can compute.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

@@ -6,8 +6,6 @@ kernel compiles there. :func:`prepare` bridges what the interpreter lacks for th
 flash-linear-attention 0.6, as of Triton 3.7.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

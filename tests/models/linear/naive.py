@@ -1,16 +1,23 @@
 """What the tests of the newer linear models share: tolerances, loops over positions, gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.specification import SequenceSpecification
+
+SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 ACCURACY = 1e-9  # of the largest value of a tensor, in float64
 HIDDEN = (2, 11, 16)  # batch, time, width of the layers under test
+
+
+def small_model(kind: Callable[..., nn.Module], width: int = 16, **settings: Any) -> nn.Module:
+    """A model of one block."""
+    return kind(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -79,6 +86,15 @@ def assert_accurate(
         error = float((actual[name] - target).detach().abs().max())
         largest = max(float(target.detach().abs().max()), (summed or {}).get(name, 0.0))
         assert error <= accuracy * largest, (name, error)
+
+
+def assert_layer_equals(
+    mixer: nn.Module, equations: Callable[[Any, Tensor], Tensor], shape: tuple[int, ...] = HIDDEN
+) -> None:
+    """Outputs and gradients are those of the equations of a mixer, and every parameter counts."""
+    expected = layer_results(mixer, partial(equations, mixer), shape)
+    assert_accurate(layer_results(mixer, mixer, shape), expected)
+    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
 
 
 def assert_pieces_equal_the_whole(mixer: Any, shape: tuple[int, ...] = HIDDEN) -> None:

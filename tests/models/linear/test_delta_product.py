@@ -1,7 +1,5 @@
 """Gated DeltaProduct against its equations, step by step of each position."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -12,13 +10,13 @@ from torch import Tensor
 
 from models.linear.delta_net import DeltaNet
 from models.linear.delta_product import DeltaProduct, delta_product
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
+    SPECIFICATION,
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
     convolved_heads,
     decay_by_head,
-    layer_results,
     normal,
     normalised,
     only_mixer,
@@ -27,16 +25,15 @@ from tests.models.linear.naive import (
     read,
     results,
     root_mean_square_norm,
+    small_model,
     uniform,
     unit_vectors,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 BATCH, HEADS, KEY, VALUE = 2, 2, 5, 4
 
 
-def model(width: int = 16, **settings: Any) -> DeltaProduct:
-    return DeltaProduct(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
+model = partial(small_model, DeltaProduct)
 
 
 def naive(
@@ -91,9 +88,7 @@ def equations(mixer: Any, x: Tensor) -> Tensor:
 @pytest.mark.parametrize(("steps", "largest"), [(2, 2.0), (4, 1.0)])
 def test_the_layer_equals_its_equations(steps: int, largest: float) -> None:
     mixer = only_mixer(model(steps=steps, largest_strength=largest))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 

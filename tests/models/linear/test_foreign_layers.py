@@ -1,7 +1,5 @@
 """Layers of the linear models against those of transformers, with one's weights in the other."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,9 +1,6 @@
 """Gated DeltaNet-2 against its equations position by position."""
 
-from __future__ import annotations
-
 import math
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,9 +12,10 @@ from models.layers.linear_recurrence import linear_recurrence
 from models.layers.recurrence.writes import Writes
 from models.linear.gated_delta_net_2 import RATES, GatedDeltaNet2
 from models.linear.parts import DecayByChannel
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
+    SPECIFICATION,
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
     convolved_heads,
     decay_by_channel,
@@ -30,7 +28,6 @@ from tests.models.linear.naive import (
     root_mean_square_norm,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 WIDTH = 16
 
 
@@ -83,9 +80,7 @@ CASES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", CASES, ids=str)
 def test_the_layer_equals_its_equations(settings: dict[str, Any]) -> None:
     mixer = only_mixer(model(**settings))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 

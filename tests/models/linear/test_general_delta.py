@@ -1,7 +1,5 @@
 """The delta rule with separate read vector, write key and target, against its equations."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
@@ -9,11 +7,7 @@ import torch
 from torch import Tensor
 
 from models.layers.linear_recurrence import linear_recurrence
-from models.layers.recurrence.general_delta import (
-    Edits,
-    general_delta_loop,
-    general_delta_rule,
-)
+from models.layers.recurrence.general_delta import Edits, general_delta_loop, general_delta_rule
 from models.layers.recurrence.writes import Writes
 from tests.models.linear.naive import (
     assert_accurate,

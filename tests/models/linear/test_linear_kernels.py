@@ -3,8 +3,6 @@
 Without a GPU ``nox -s kernels`` runs them by Triton's interpreter, which needs the same packages.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

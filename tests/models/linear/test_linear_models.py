@@ -1,7 +1,5 @@
 """Layers of the linear models against their equations position by position, or over all pairs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The recurrence of the linear models against matrices that are multiplied one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,11 +12,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models.layers.linear_recurrence import (
-    linear_recurrence,
-    recurrence_loop,
-    recurrence_step,
-)
+from models.layers.linear_recurrence import linear_recurrence, recurrence_loop, recurrence_step
 from models.layers.recurrence.writes import Writes
 
 RULES = ("additive", "delta", "rank one")

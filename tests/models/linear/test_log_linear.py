@@ -1,14 +1,11 @@
 """Log-linear attention against sums over all pairs of positions, level by level."""
 
-from __future__ import annotations
-
 import math
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from models.layers.linear_recurrence import linear_recurrence
@@ -16,13 +13,12 @@ from models.layers.recurrence import levels
 from models.layers.recurrence.levels import LevelState, log_linear_recurrence
 from models.layers.recurrence.writes import Writes
 from models.linear.log_linear import LogLinearDeltaNet, LogLinearMamba2
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
     convolved_heads,
     decay_by_head,
-    layer_results,
     new_mixer,
     normal,
     normalised,
@@ -30,17 +26,13 @@ from tests.models.linear.naive import (
     parameters_and_state,
     results,
     root_mean_square_norm,
+    small_model,
     uniform,
     unit_vectors,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 BATCH, HEADS, KEY, VALUE = 2, 2, 5, 4
 LONG = (2, 41, 16)  # more than one chunk
-
-
-def model(kind: type[nn.Module], width: int = 16, **settings: Any) -> nn.Module:
-    return kind(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
 
 
 def level_of(t: int, s: int) -> int:
@@ -201,24 +193,22 @@ def level_weights(module: Any, x: Tensor) -> Tensor:
     [(delta_net, LogLinearDeltaNet, {}), (mamba2, LogLinearMamba2, {"state": 8, "head_width": 8})],
 )
 def test_layers_equal_their_equations(equations: Any, kind: Any, settings: Any) -> None:
-    mixer = only_mixer(model(kind, **settings))
-    expected = layer_results(mixer, partial(equations, mixer), LONG)
-    assert_accurate(layer_results(mixer, mixer, LONG), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    mixer = only_mixer(small_model(kind, **settings))
+    assert_layer_equals(mixer, equations, LONG)
     assert_pieces_equal_the_whole(mixer, LONG)
 
 
 def test_sizes_are_those_of_the_paper() -> None:
-    mamba = model(LogLinearMamba2, width=128)
+    mamba = small_model(LogLinearMamba2, width=128)
     heads, plain = 4, 117_388
     assert parameters_and_state(mamba)[0] == plain + 15 * heads * 129
     memory, past = 2 * 128 * 64, 3 * (256 + 128)
     assert new_mixer(mamba).numbers_after(256) == 9 * memory + past
     assert new_mixer(mamba).numbers_after(257) == 10 * memory + past
     assert torch.allclose(new_mixer(mamba).log_rates.exp(), torch.arange(1.0, 5.0).double())
-    delta = model(LogLinearDeltaNet, width=128)
+    delta = small_model(LogLinearDeltaNet, width=128)
     assert parameters_and_state(delta)[0] == 84_036 + 15 * 2 * 129
     assert new_mixer(delta).numbers_after(1) == 128 * 64 + 9 * 128
     assert new_mixer(delta).weights.scales.eq(1).all()
     with pytest.raises(ValueError, match="cannot be split in heads=3"):
-        model(LogLinearDeltaNet, heads=3)
+        small_model(LogLinearDeltaNet, heads=3)

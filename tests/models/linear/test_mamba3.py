@@ -1,7 +1,5 @@
 """Mamba-3 against its equations position by position, and what its rotation can count."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -13,11 +11,11 @@ from torch import Tensor
 from models.layers.linear_recurrence import linear_recurrence
 from models.layers.recurrence.writes import Writes
 from models.linear.mamba3 import Mamba3, TrapezoidState, trapezoid_recurrence
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
+    SPECIFICATION,
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
-    layer_results,
     new_mixer,
     normal,
     only_mixer,
@@ -29,7 +27,6 @@ from tests.models.linear.naive import (
     uniform,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 BATCH, HEADS, STATE, VALUE = 2, 3, 8, 4
 
 
@@ -191,9 +188,7 @@ CASES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", CASES, ids=str)
 def test_the_layer_equals_its_equations(settings: dict[str, Any]) -> None:
     mixer = only_mixer(model(**settings))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 

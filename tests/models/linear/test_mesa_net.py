@@ -1,7 +1,5 @@
 """MesaNet against the regression that it solves, position by position."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -15,12 +13,11 @@ from models.layers.recurrence.general_delta import Edits, general_delta_rule
 from models.layers.recurrence.writes import Writes
 from models.linear import mesa_net
 from models.linear.mesa_net import MesaNet, RegressionState, mesa_recurrence
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
     convolved_heads,
-    layer_results,
     new_mixer,
     normal,
     normalised,
@@ -29,16 +26,15 @@ from tests.models.linear.naive import (
     parameters_and_state,
     results,
     root_mean_square_norm,
+    small_model,
     uniform,
     unit_vectors,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 BATCH, HEADS, KEY, VALUE = 2, 2, 6, 4
 
 
-def model(width: int = 16, **settings: Any) -> MesaNet:
-    return MesaNet(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
+model = partial(small_model, MesaNet)
 
 
 def arguments(length: int) -> dict[str, Tensor]:
@@ -160,9 +156,7 @@ def equations(mixer: Any, x: Tensor) -> Tensor:
 
 def test_the_layer_equals_its_equations() -> None:
     mixer = only_mixer(model())
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 

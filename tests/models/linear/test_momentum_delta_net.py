@@ -1,7 +1,5 @@
 """Momentum DeltaNet against its equations position by position."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -18,14 +16,13 @@ from models.linear.momentum_delta_net import (
     MomentumState,
     momentum_delta_rule,
 )
-from models.specification import SequenceSpecification
 from tests.closeness import rounding
 from tests.models.linear.naive import (
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
     convolved_heads,
     decay_by_head,
-    layer_results,
     new_mixer,
     normal,
     normalised,
@@ -35,17 +32,16 @@ from tests.models.linear.naive import (
     read,
     results,
     root_mean_square_norm,
+    small_model,
     uniform,
     unit_vectors,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 BATCH, HEADS, KEY, VALUE = 2, 2, 6, 4
 CHUNK = 32
 
 
-def model(width: int = 16, **settings: Any) -> MomentumDeltaNet:
-    return MomentumDeltaNet(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
+model = partial(small_model, MomentumDeltaNet)
 
 
 def arguments(length: int, alpha: float | None = None, mu: float | None = None) -> Any:
@@ -187,9 +183,7 @@ def equations(mixer: Any, x: Tensor) -> Tensor:
 )
 def test_the_layer_equals_its_equations(settings: dict[str, Any]) -> None:
     mixer = only_mixer(model(**settings))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 

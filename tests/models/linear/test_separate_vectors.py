@@ -1,10 +1,7 @@
 """Q-Delta, preconditioned delta rules and Comba against their equations position by position."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,14 +12,13 @@ from models.linear.comba import Comba
 from models.linear.delta_net import DeltaNet
 from models.linear.preconditioned_delta_net import PreconditionedDeltaNet
 from models.linear.q_delta import QDelta
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
     convolved_heads,
     decay_by_channel,
     decay_by_head,
-    layer_results,
     new_mixer,
     normal,
     normalised,
@@ -31,14 +27,10 @@ from tests.models.linear.naive import (
     parameters_and_state,
     read,
     root_mean_square_norm,
+    small_model,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 WIDTH, HEAD = 16, 8
-
-
-def model(kind: type[nn.Module], width: int = WIDTH, **settings: Any) -> nn.Module:
-    return kind(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
 
 
 def column(x: Tensor) -> Tensor:
@@ -130,10 +122,8 @@ CASES: dict[str, tuple[Callable[..., Tensor], type[nn.Module], dict[str, Any]]] 
 @pytest.mark.parametrize("name", CASES)
 def test_layers_equal_their_equations(name: str) -> None:
     equations, kind, settings = CASES[name]
-    mixer = only_mixer(model(kind, **settings))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    mixer = only_mixer(small_model(kind, **settings))
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 
@@ -163,15 +153,15 @@ def weights_for_delta_net(mixer: Any) -> dict[str, Tensor]:
 def test_without_what_is_new_they_are_gated_delta_net_and_kda(
     kind: type[nn.Module], settings: dict[str, Any], decay: str
 ) -> None:
-    mixer = only_mixer(model(kind, **settings))
-    other = only_mixer(model(DeltaNet, decay=decay, output_gate=True))
+    mixer = only_mixer(small_model(kind, **settings))
+    other = only_mixer(small_model(DeltaNet, decay=decay, output_gate=True))
     other.load_state_dict(weights_for_delta_net(mixer))
     hidden = normal(2, 37, WIDTH, seed=3)
     assert_accurate({"outputs": mixer(hidden)}, {"outputs": other(hidden)}, 1e-12)
 
 
 def test_preconditioners_stay_between_the_base_and_its_inverse() -> None:
-    mixer = only_mixer(model(PreconditionedDeltaNet))
+    mixer = only_mixer(small_model(PreconditionedDeltaNet))
     hidden = normal(2, 200, WIDTH, seed=3)
     keys = normalised(convolved_heads(mixer.streams, hidden)[1])
     factors, _ = mixer._factors(hidden, keys, None)
@@ -190,16 +180,18 @@ def test_preconditioners_stay_between_the_base_and_its_inverse() -> None:
 def test_sizes_are_those_of_the_released_modules(
     kind: type[nn.Module], settings: dict[str, Any], parameters: int, state: int
 ) -> None:
-    assert parameters_and_state(model(kind, width=128, **settings)) == (parameters, state)
+    assert parameters_and_state(small_model(kind, width=128, **settings)) == (parameters, state)
 
 
 def test_gates_start_as_the_papers_say() -> None:
-    q_delta_mixer, comba_mixer = new_mixer(model(QDelta)), new_mixer(model(Comba))
+    q_delta_mixer, comba_mixer = new_mixer(small_model(QDelta)), new_mixer(small_model(Comba))
     shares = q_delta_mixer._shares(torch.zeros(1, 1, WIDTH).double())
     assert shares.flatten().tolist() == pytest.approx([0.289, 0.289], abs=1e-3)
     assert torch.sigmoid(comba_mixer.feedback).tolist() == pytest.approx([0.73, 0.73], abs=2e-3)
     assert comba_mixer.correction.tolist() == [1.0, 1.0]
-    assert new_mixer(model(PreconditionedDeltaNet)).centre.tolist() == pytest.approx([-0.2, -0.2])
+    assert new_mixer(small_model(PreconditionedDeltaNet)).centre.tolist() == pytest.approx(
+        [-0.2, -0.2]
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,4 +207,4 @@ def test_what_cannot_be_is_refused(
     kind: type[nn.Module], settings: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
-        model(kind, **settings)
+        small_model(kind, **settings)

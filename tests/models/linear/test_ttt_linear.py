@@ -1,7 +1,5 @@
 """TTT-linear against its definition: one position after the other, the gradient by autograd."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -11,22 +9,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.linear.ttt_linear import TTTLinear
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
-    assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
-    layer_results,
     new_mixer,
     normal,
     only_mixer,
     parameters_and_state,
+    small_model,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
-
-
-def model(width: int = 16, **settings: Any) -> TTTLinear:
-    return TTTLinear(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
+model = partial(small_model, TTTLinear)
 
 
 def rotated(x: Tensor, place: int) -> Tensor:
@@ -79,9 +72,7 @@ def test_the_layer_equals_its_definition(mini_batch: int) -> None:
     with torch.no_grad():
         mixer.scale_offsets.add_(0.3).clamp_(min=-0.05)
     shape = (2, 19, 16)
-    expected = layer_results(mixer, partial(equations, mixer), shape)
-    assert_accurate(layer_results(mixer, mixer, shape), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations, shape)
     assert_pieces_equal_the_whole(mixer, shape)
 
 

@@ -1,7 +1,5 @@
 """Every memory of the folder, built small, and pairs to write: what the tests of all share."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 from collections.abc import Callable

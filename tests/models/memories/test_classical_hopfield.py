@@ -1,7 +1,5 @@
 """The classical Hopfield network against a plain one, and its known capacity."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

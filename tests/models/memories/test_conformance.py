@@ -4,8 +4,6 @@ Memories are found by their YAML files and built small. Their cards say what the
 (``models/memories/interface.py``); some are tested in more settings than their defaults.
 """
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

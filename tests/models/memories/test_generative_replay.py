@@ -1,7 +1,5 @@
 """Generative replay against plain training, and where what it makes up covers all there is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of limited storage beside a dictionary, and buckets of a hash beside their definition."""
 
-from __future__ import annotations
-
 import math
 from collections import OrderedDict
 

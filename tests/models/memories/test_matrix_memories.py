@@ -1,7 +1,5 @@
 """Outer products, delta rules and low rank against their definitions, and what is known of them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

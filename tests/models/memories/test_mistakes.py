@@ -1,7 +1,5 @@
 """What memories do with mistakes and with numbers, modes and uses at the edge."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

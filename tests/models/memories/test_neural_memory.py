@@ -1,7 +1,5 @@
 """The neural memory as a memory: the loop it stands for, and what was measured of it elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -86,10 +84,7 @@ def test_the_matrix_is_the_delta_rule_of_twice_the_rate(rate: float) -> None:
     ],
 )
 def test_recall_is_what_was_measured_elsewhere(
-    memory: str,
-    hyperparameters: dict[str, float],
-    published: tuple[float, ...],
-    tolerance: float,
+    memory: str, hyperparameters: dict[str, float], published: tuple[float, ...], tolerance: float
 ) -> None:
     torch.manual_seed(0)
     kind = LinearNeuralMemory if memory == "linear" else NeuralMemory

@@ -1,7 +1,5 @@
 """Weighting schemes against their definitions, and the table that they need."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from typing import Any

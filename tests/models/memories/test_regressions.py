@@ -1,7 +1,5 @@
 """Ridge and random features against least squares and Bayesian linear regression."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

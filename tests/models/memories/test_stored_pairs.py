@@ -1,7 +1,5 @@
 """Kernel regression, modern Hopfield and nearest neighbour against brute force."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Memories that are trained inside write, against theory and PyTorch's own training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -150,8 +148,7 @@ def test_patience_ends_a_hopeless_training() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"lr": 0.0}, {"steps": 0}, {"stop_at": 0.0}, {"replay": 1.5}, {"patience": 0}],
+    "wrong", [{"lr": 0.0}, {"steps": 0}, {"stop_at": 0.0}, {"replay": 1.5}, {"patience": 0}]
 )
 def test_settings_outside_their_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="give"):

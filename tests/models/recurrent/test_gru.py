@@ -1,8 +1,5 @@
 """GRU and minGRU against loops over their cells."""
 
-from __future__ import annotations
-
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,23 +8,18 @@ from torch import Tensor, nn
 
 from models.recurrent.gru import GatedRecurrentUnit
 from models.recurrent.min_gru import MinGRU
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
-    layer_results,
     new_mixer,
     normal,
     only_mixer,
     parameters_and_state,
+    small_model,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 WIDTH = 16
-
-
-def model(kind: type[nn.Module], width: int = WIDTH) -> nn.Module:
-    return kind(SPECIFICATION, width=width, layers=1, dropout=0.0)
 
 
 def gru(mixer: Any, x: Tensor) -> Tensor:
@@ -54,16 +46,14 @@ def min_gru(mixer: Any, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("equations", "kind"), [(gru, GatedRecurrentUnit), (min_gru, MinGRU)])
 def test_layers_equal_a_loop_over_cells(equations: Any, kind: type[nn.Module]) -> None:
-    mixer = only_mixer(model(kind))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    mixer = only_mixer(small_model(kind))
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 
 def test_min_gru_stays_accurate_where_gates_are_shut() -> None:
     """Gates to e^−50 and 1 − e^−50 in float32, over 8,192 positions."""
-    mixer = only_mixer(model(MinGRU))
+    mixer = only_mixer(small_model(MinGRU))
     hidden = normal(1, 8192, WIDTH, seed=4)
     with torch.no_grad():
         mixer.projection.weight[:WIDTH].mul_(25)
@@ -74,10 +64,13 @@ def test_min_gru_stays_accurate_where_gates_are_shut() -> None:
 
 
 def test_they_start_as_their_docstrings_say() -> None:
-    layer = new_mixer(model(GatedRecurrentUnit)).gru
+    layer = new_mixer(small_model(GatedRecurrentUnit)).gru
     recurrent = layer.weight_hh_l0.detach()
     assert torch.allclose(recurrent.T @ recurrent, torch.eye(WIDTH).double(), atol=1e-6)
     assert not layer.bias_ih_l0.any()
     assert not layer.bias_hh_l0.any()
-    assert parameters_and_state(model(GatedRecurrentUnit, width=128)) == (6 * 128**2 + 6 * 128, 128)
-    assert parameters_and_state(model(MinGRU, width=128)) == (2 * 128**2 + 2 * 128, 128)
+    assert parameters_and_state(small_model(GatedRecurrentUnit, width=128)) == (
+        6 * 128**2 + 6 * 128,
+        128,
+    )
+    assert parameters_and_state(small_model(MinGRU, width=128)) == (2 * 128**2 + 2 * 128, 128)

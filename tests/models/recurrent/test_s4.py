@@ -1,7 +1,5 @@
 """S4 against the dense HiPPO matrix in its own basis, and against its recurrence in steps."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -11,21 +9,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.recurrent.s4 import S4, hippo_legs
-from models.specification import SequenceSpecification
 from tests.models.linear.naive import (
     assert_accurate,
-    layer_results,
+    assert_layer_equals,
     new_mixer,
     normal,
     only_mixer,
     parameters_and_state,
+    small_model,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
-
-
-def model(width: int = 16, **settings: Any) -> S4:
-    return S4(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
+model = partial(small_model, S4)
 
 
 def dense_hippo(state: int) -> tuple[Tensor, Tensor]:
@@ -89,9 +83,7 @@ def test_the_layer_equals_its_recurrence(length: int) -> None:
     with torch.no_grad():
         mixer.log_steps.sub_(3)
     shape = (2, length, 16)
-    expected = layer_results(mixer, partial(equations, mixer), shape)
-    assert_accurate(layer_results(mixer, mixer, shape), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations, shape)
     hidden, state = normal(*shape, seed=5), None
     with torch.no_grad():
         for position in hidden.unbind(1):

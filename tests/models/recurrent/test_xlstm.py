@@ -1,7 +1,5 @@
 """mLSTM and sLSTM against their equations position by position, without any rescaling."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -11,17 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.recurrent.xlstm import (
-    XLSTM,
-    ScalarLSTMMixer,
-    ScaledMatrix,
-    matrix_lstm,
-)
-from models.specification import SequenceSpecification
+from models.recurrent.xlstm import XLSTM, ScalarLSTMMixer, ScaledMatrix, matrix_lstm
 from tests.models.linear.naive import (
+    SPECIFICATION,
     assert_accurate,
+    assert_layer_equals,
     assert_pieces_equal_the_whole,
-    layer_results,
     new_mixer,
     normal,
     only_mixer,
@@ -29,15 +22,14 @@ from tests.models.linear.naive import (
     parameters_and_state,
     read,
     results,
+    small_model,
     uniform,
 )
 
-SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=11)
 BATCH, HEADS, KEY, VALUE = 2, 2, 5, 4
 
 
-def model(width: int = 16, **settings: Any) -> XLSTM:
-    return XLSTM(SPECIFICATION, width=width, layers=1, dropout=0.0, **settings)
+model = partial(small_model, XLSTM)
 
 
 def naive(
@@ -154,9 +146,7 @@ def scalar_layer(mixer: Any, u: Tensor) -> Tensor:
 @pytest.mark.parametrize(("equations", "every"), [(matrix_layer, 0), (scalar_layer, 1)])
 def test_layers_equal_their_equations(equations: Any, every: int) -> None:
     mixer = only_mixer(model(scalar_every=every))
-    expected = layer_results(mixer, partial(equations, mixer))
-    assert_accurate(layer_results(mixer, mixer), expected)
-    assert expected.keys() == {"outputs", "hidden", *dict(mixer.named_parameters())}
+    assert_layer_equals(mixer, equations)
     assert_pieces_equal_the_whole(mixer)
 
 

@@ -1,7 +1,5 @@
 """Records of measurements whose numbers are given, and the verdicts on them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Where attention looks, and what attention alone recalls, on constructed records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 """Hermite features, norms, learned maps, training of a memory, copies, parts of a Mosaic, needles
 and three moons: claims on constructed records whose verdicts are known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -58,11 +56,7 @@ def hermite(by_units: float, by_width: float, linear: float) -> list[RunRecord]:
             bend = 0.01 * run.seed
             number = models["width"] ** (slopes[0] + bend) * width ** (slopes[1] + bend)
             rows.append([number])
-        arrays = {
-            "widths": widths,
-            "associations/0.5": rows,
-            "filled/0.5": [[True]] * len(widths),
-        }
+        arrays = {"widths": widths, "associations/0.5": rows, "filled/0.5": [[True]] * len(widths)}
         records.append(measured(run, {"associations": rows[0][0]}, arrays))
     return records
 
@@ -147,8 +141,7 @@ def test_training_of_the_readme_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("far", "expected"),
-    [(0.2, {REPRODUCED}), (0.99, {REPRODUCED, CONTRADICTED})],
+    ("far", "expected"), [(0.2, {REPRODUCED}), (0.99, {REPRODUCED, CONTRADICTED})]
 )
 def test_copies_by_position(far: float, expected: set[str]) -> None:
     experiment = copy_by_position.EXPERIMENT

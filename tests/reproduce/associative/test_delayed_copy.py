@@ -1,19 +1,10 @@
 """Delayed copy: verdicts on rows whose numbers are given."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
-from reproduce.delayed_copy.delayed_copy import (
-    EXPERIMENT,
-    LONGER,
-    MODELS,
-    NUMBERS,
-    STEPS,
-    TOKENS,
-)
+from reproduce.delayed_copy.delayed_copy import EXPERIMENT, LONGER, MODELS, NUMBERS, STEPS, TOKENS
 from tests.reproduce.associative.constructed import measured, verdicts
 
 NAMES = [claim.name for claim in EXPERIMENT.claims]

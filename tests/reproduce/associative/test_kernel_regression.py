@@ -1,7 +1,5 @@
 """Kernel regression, judged on constructed errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exponents by α, on constructed errors whose laws are known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bench.records.schema import Curve, RunRecord

@@ -1,7 +1,5 @@
 """Samples, noise, decay and notes: claims on constructed records whose verdicts are known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

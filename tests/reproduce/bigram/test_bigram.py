@@ -1,7 +1,5 @@
 """The bigram figure on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

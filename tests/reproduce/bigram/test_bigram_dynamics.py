@@ -1,7 +1,5 @@
 """Claims about the dynamics of learning, on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Constructed samples of a number over seeds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

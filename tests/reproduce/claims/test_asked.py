@@ -1,7 +1,5 @@
 """What a verdict from Python says of names that are none, and of runs that it cannot tell apart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

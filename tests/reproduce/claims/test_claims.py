@@ -1,7 +1,5 @@
 """Verdicts on constructed data whose right verdict is known, and what no data may ever cause."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

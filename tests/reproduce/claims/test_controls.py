@@ -1,7 +1,5 @@
 """Controls: an untrained twin of each run must fail, and what may not stand for its failing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -388,11 +386,4 @@ def test_a_figure_refuses_a_claim_without_control_where_each_names_one(
     claims = [Claim(name, "It learns.", rule) for name in names]
     own = (replace(claims[0], control=Control("another", rule)), *claims[1:])
     with pytest.raises(ValueError, match=refusal):
-        Experiment(
-            "title",
-            "source",
-            own,
-            records=[],
-            panels=[],
-            control=EACH_ITS_OWN,
-        )
+        Experiment("title", "source", own, records=[], panels=[], control=EACH_ITS_OWN)

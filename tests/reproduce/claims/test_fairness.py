@@ -1,7 +1,5 @@
 """Marks of rows: what records say of their search and of their convergence, and what they hide."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -190,6 +188,15 @@ def test_committed_rows_carry_the_marks_that_an_audit_by_hand_gave(pattern, expe
     assert words(*map(read_record, seeds_beside(first))) == expected
 
 
+def runs(model, search, level, preset="laptop"):
+    """Three seeds of a model, 0.01 apart."""
+    rows = []
+    for seed in range(3):
+        metrics = {"test": {"accuracy": level + seed / 100}}
+        rows.append(trained(search, model=model, seed=seed, preset=preset, metrics=metrics))
+    return rows
+
+
 def test_a_claim_that_ranks_rows_is_open_until_all_are_tuned():
     ours, theirs = (Runs(name, model=name) for name in ("a", "b"))
     number = Number("accuracy", "accuracy", kind=REAL)
@@ -200,18 +207,6 @@ def test_a_claim_that_ranks_rows_is_open_until_all_are_tuned():
         control=NOTHING_TRAINED,
         ranks=lambda records: [ours, theirs],
     )
-
-    def runs(model, search, level, preset="laptop"):
-        return [
-            trained(
-                search,
-                model=model,
-                seed=seed,
-                preset=preset,
-                metrics={"test": {"accuracy": level + seed / 100}},
-            )
-            for seed in range(3)
-        ]
 
     tuned, untuned = runs("a", study(), 0.9), runs("b", None, 0.5)
     assert ranked.judge([*tuned, *runs("b", study(), 0.5)]).finding.verdict == REPRODUCED
@@ -234,18 +229,6 @@ def test_what_is_said_of_each_row_is_contradicted_by_ranked_ones_alone():
     parts = ("ahead", "a is ahead of every other.", rule)
     of_each = Claim(*parts, control=NOTHING_TRAINED, ranks=rows, of_each=True)
     jointly = Claim(*parts, control=NOTHING_TRAINED, ranks=rows)
-
-    def runs(model, search, level):
-        return [
-            trained(
-                search,
-                model=model,
-                seed=seed,
-                preset="laptop",
-                metrics={"test": {"accuracy": level + seed / 100}},
-            )
-            for seed in range(3)
-        ]
 
     def judge(claim, *found):
         return claim.judge([record for some in found for record in some]).finding

@@ -1,7 +1,5 @@
 """Claims cannot change unseen: neither their words nor their numbers nor the code that judges."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The grammar of claims: its words against the records, and its rules against its own numbers."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -31,13 +29,7 @@ from reproduce.claims.grammar import (
     trained_for,
     within,
 )
-from reproduce.claims.verdicts import (
-    CONTRADICTED,
-    LEVEL,
-    NOT_ASKED,
-    REPRODUCED,
-    UNDECIDED,
-)
+from reproduce.claims.verdicts import CONTRADICTED, LEVEL, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.console import join_topics, not_asked_lines, print_verdicts
 from reproduce.drawing.frame import View
 from reproduce.stories import figure7

@@ -1,7 +1,5 @@
 """At which level a verdict stands, against the p-values of textbooks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

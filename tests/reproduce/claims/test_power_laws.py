@@ -1,7 +1,5 @@
 """Slopes with bootstrap intervals, against laws that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """A run that is made again is known by git, and its time is that of the first of its kind."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The hash of a test knows its code, and no name that only the code itself sees."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """docs/sources.md names every claim, and nothing that is none; every row has claims or a reason."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from functools import cache

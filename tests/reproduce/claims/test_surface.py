@@ -1,7 +1,5 @@
 """The verdict that a program asks for: of results, not of what was made to fail."""
 
-from __future__ import annotations
-
 from reproduce.claims.grammar import Number, Runs, above, within
 from reproduce.claims.surface import judge
 from reproduce.claims.verdicts import REPRODUCED

@@ -1,7 +1,5 @@
 """What no data may ever cause, and what noise may not."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """What the test of a figure asks of its picture: that it can be drawn, and what is drawn."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures as data, their look, and how they are drawn, on constructed panels."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise
@@ -18,7 +16,7 @@ from bench.records.schema import Curve
 from core.errors import UserError
 from reproduce.claims.grammar import Runs, metric
 from reproduce.drawing.frame import failures
-from reproduce.drawing.plots import dots
+from reproduce.drawing.plots import Plot, dots, dots_by_run, rows_of
 from reproduce.drawing.traces import curve_over_seeds, over_draws, over_seeds
 from reproduce.plotting import models, renderer, style
 from reproduce.plotting.looks import edges, look_of, moved
@@ -274,6 +272,19 @@ def test_a_trace_over_seeds_keeps_every_seed_and_each_failed_run() -> None:
     assert clause.startswith("gpt2 seed 3 diverged")
     [dot] = dots("accuracy", [Runs("GPT2", model="gpt2")])(runs)
     assert (dot.name, dot.colour, dot.x) == ("GPT2", "gpt2", (0,))
+
+
+def test_panels_alone_are_one_row_and_runs_are_its_lines() -> None:
+    records = [regbench("gpt2", 0, 100, 0.4, 0.5), regbench("lstm", 0, 100, 0.2, 0.5)]
+    panels = [
+        Plot("a"),
+        dots_by_run("b", "accuracy", [Runs("GPT2", model="gpt2"), Runs("LSTM", model="lstm")]),
+    ]
+    (row,) = rows_of(panels, records)
+    assert rows_of([panels], records) == [row]
+    _, by_run = row.panels
+    assert (by_run.sideways, by_run.x.categories) == (True, ("GPT2", "LSTM"))
+    assert [(trace.x, trace.y) for trace in by_run.traces] == [((0,), (0.4,)), ((1,), (0.2,))]
 
 
 def test_a_curve_over_seeds_is_their_mean_where_all_have_a_value() -> None:

@@ -1,7 +1,5 @@
 """Every reproduction that is drawn from data, on the committed records and on none at all."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """A claim about a path of descent is open where another path, its control, does the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

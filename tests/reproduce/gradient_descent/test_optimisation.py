@@ -1,7 +1,5 @@
 """The optimiser study judged on constructed records, whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping
@@ -200,10 +198,7 @@ def test_nothing_is_concluded_from_nothing() -> None:
             ],
         ),
         ("one large batch counts", [grid_record(ONE_STEP, exponent=0.5)]),
-        (
-            "single samples and large steps only see",
-            [grid_record(SINGLE_SAMPLES, exponent=0.5)],
-        ),
+        ("single samples and large steps only see", [grid_record(SINGLE_SAMPLES, exponent=0.5)]),
         (
             "Adam helps at large batches",
             [
@@ -284,10 +279,7 @@ def test_cells_that_gave_no_number_are_not_dropped() -> None:
             "smaller late steps against a large step",
             {"late_error/large": [0.01 + s for s in SPREAD]},
         ),
-        (
-            "the lowest loss is not the fewest errors",
-            {"excess/N=30": [-0.1 + s for s in SPREAD]},
-        ),
+        ("the lowest loss is not the fewest errors", {"excess/N=30": [-0.1 + s for s in SPREAD]}),
     ],
 )
 def test_other_paths_contradict(claim: str, arrays: dict[str, Any]) -> None:

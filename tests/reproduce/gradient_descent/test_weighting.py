@@ -1,7 +1,5 @@
 """Weights, learned embeddings and the transformer, judged on constructed records."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

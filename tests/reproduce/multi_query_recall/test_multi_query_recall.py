@@ -1,7 +1,5 @@
 """The figure of multi-query recall on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from typing import Any

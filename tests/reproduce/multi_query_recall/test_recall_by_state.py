@@ -1,7 +1,5 @@
 """The plot of recall against the state on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One layer of attention against two, on constructed runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 """Claims that were set after their runs, put to new seeds: which runs are planned, and what these
 say by themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path

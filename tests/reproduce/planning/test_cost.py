@@ -1,7 +1,5 @@
 """What estimates of the cost are made of."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import chain

@@ -1,7 +1,5 @@
 """What evidence costs on a device that is not here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One command for all evidence: its plan, its order, its clock, and what a kill leaves."""
 
-from __future__ import annotations
-
 import random
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """What is named for an open claim can decide it: it asks the claim, and adds something to it."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

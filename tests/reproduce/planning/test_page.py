@@ -1,7 +1,5 @@
 """The page of open claims, of the committed verdicts and by itself."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which missing runs may decide an open claim."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bench.config.config import compose

@@ -1,7 +1,5 @@
 """DeltaProduct's claims on runs whose verdicts are known, and the runs that it plans."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

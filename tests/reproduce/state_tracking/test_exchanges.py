@@ -1,7 +1,5 @@
 """Exchanges: rules on rows whose numbers are given."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.config.settings import Configuration

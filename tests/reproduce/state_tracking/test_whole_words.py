@@ -1,7 +1,5 @@
 """The share of whole words, against words that are counted one by one."""
 
-from __future__ import annotations
-
 import pytest
 
 from reproduce.claims.grammar import Runs

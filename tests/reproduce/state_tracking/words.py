@@ -1,7 +1,5 @@
 """Records of runs that name the states of so many letters, scored by the task itself."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Constructed runs on stories and on an encyclopedia, so that verdicts are known beforehand."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable

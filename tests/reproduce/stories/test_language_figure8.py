@@ -1,7 +1,5 @@
 """Figure 8 on constructed losses by position whose verdicts are known."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -74,12 +72,7 @@ def test_models_as_published_reproduce_every_claim() -> None:
 
 
 def test_models_of_the_other_kind_contradict() -> None:
-    found = judge(
-        world(
-            ours=lambda p, kind: 7 + 0.001 * p,
-            theirs=lambda p, kind: 6 - 0.002 * p,
-        )
-    )
+    found = judge(world(ours=lambda p, kind: 7 + 0.001 * p, theirs=lambda p, kind: 6 - 0.002 * p))
     assert {finding.verdict for finding in found.values()} == {CONTRADICTED}
 
 

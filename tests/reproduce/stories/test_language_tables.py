@@ -1,7 +1,5 @@
 """Tables 1 and 2 on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures 7 and 13 on constructed runs whose verdicts are known."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A figure of committed records on a machine that has none of their text and no network."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

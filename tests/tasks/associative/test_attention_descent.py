@@ -1,7 +1,5 @@
 """Large steps in the simplified transformer against one step and margins by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Capacity: the search against its definition, and recall against a direct computation."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -126,8 +124,7 @@ def test_embeddings_are_as_they_are_called() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"widths": []}, {"headline_width": 7}, {"trials": 0}, {"classes": 1}, {"largest": 0}],
+    "wrong", [{"widths": []}, {"headline_width": 7}, {"trials": 0}, {"classes": 1}, {"largest": 0}]
 )
 def test_settings_outside_their_range_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match="give"):

@@ -1,7 +1,5 @@
 """Factual recall: sequences, training of several models at once, and the phases of learning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

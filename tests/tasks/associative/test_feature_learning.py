@@ -1,7 +1,5 @@
 """Feature learning: a step is that of autograd, and the norms are those of its features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

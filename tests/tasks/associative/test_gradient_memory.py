@@ -1,7 +1,5 @@
 """Gradients as memories: the lemmas against numerical differences, and the sheet of accuracies."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

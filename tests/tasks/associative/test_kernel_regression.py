@@ -1,7 +1,5 @@
 """Regression by memories against an average written out, and its limits."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

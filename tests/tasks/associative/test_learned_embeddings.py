@@ -1,7 +1,5 @@
 """Learned embeddings in two dimensions against steps of Adam and against fixed ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Learned maps: numbers of maps that are known, and losses that fall."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Noisy queries: their angle, and recalls against scores written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The optimiser study: published errors to four decimals, and its parts against slower truths."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Keys that come back: hits beside a list of what is held, and the drawn streams."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

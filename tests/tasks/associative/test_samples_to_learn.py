@@ -1,7 +1,5 @@
 """Samples to learn: what both layers hold, counted by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

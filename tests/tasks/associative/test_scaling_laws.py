@@ -1,7 +1,5 @@
 """Scaling laws: the quick sums against memories that are written and read, and known laws."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

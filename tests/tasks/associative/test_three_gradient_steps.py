@@ -1,7 +1,5 @@
 """Three gradient steps and the probes, against gradients and memories written down by hand."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

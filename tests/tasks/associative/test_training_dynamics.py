@@ -1,7 +1,5 @@
 """Descent on few tokens: an independent table, laws, and searches against brute force."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache

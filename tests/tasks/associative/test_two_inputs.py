@@ -1,7 +1,5 @@
 """Capacity for two inputs: its keys against the embeddings of one input."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

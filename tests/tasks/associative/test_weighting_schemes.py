@@ -1,7 +1,5 @@
 """Weights by gradient steps against sums and steps written down by hand."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

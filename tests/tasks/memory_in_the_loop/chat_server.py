@@ -1,7 +1,5 @@
 """A real OpenAI-compatible HTTP server on loopback, which fails when it is told to."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

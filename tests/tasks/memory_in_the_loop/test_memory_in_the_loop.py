@@ -1,8 +1,6 @@
 """A language model in the loop: how answers are read, what confidence is worth, and the model that
 is trained here. Servers have their own file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

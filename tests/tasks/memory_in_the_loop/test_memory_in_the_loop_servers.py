@@ -1,8 +1,6 @@
 """A language model in the loop behind a real HTTP server on loopback that fails, stalls and answers
 nonsense at times."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

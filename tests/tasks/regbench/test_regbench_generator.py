@@ -1,7 +1,5 @@
 """The data of RegBench: languages, strings, splits, and their independence of everything else."""
 
-from __future__ import annotations
-
 import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Metrics and untrained predictors of RegBench against loops written from their definitions."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """RegBench as a task: batches, loss and evaluation of models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

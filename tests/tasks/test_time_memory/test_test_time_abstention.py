@@ -1,7 +1,5 @@
 """Confidence in the battery by brute force: seen and unseen keys, right and wrong answers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

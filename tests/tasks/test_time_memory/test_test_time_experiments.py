@@ -1,7 +1,5 @@
 """The README's experiments against memories whose answers are known and against plain PyTorch."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,8 +1,6 @@
 """The battery of test_time_memory: scores against definitions, parts against memories whose answers
 are known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

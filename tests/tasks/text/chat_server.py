@@ -1,7 +1,5 @@
 """A chat server whose answers a small model writes that is trained on the spot."""
 
-from __future__ import annotations
-
 import re
 import threading
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """What the tests of text share."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """BabiStories from real 7z volumes and from extracted files."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

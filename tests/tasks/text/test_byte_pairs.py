@@ -1,7 +1,5 @@
 """The learned byte-level BPE against counting pairs by hand, and what is kept of it."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections import Counter

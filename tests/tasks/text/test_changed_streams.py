@@ -1,7 +1,5 @@
 """A stream of tokens that was changed after it was prepared, and one that is sent elsewhere."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Corpora against documents that were written by hand, and each mistake as one sentence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

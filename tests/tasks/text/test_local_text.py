@@ -1,7 +1,5 @@
 """Text of the user's own: what is read of a file or a folder, and what is said of it."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
@@ -18,7 +16,6 @@ from tasks.text.sources.local import FileCorpus, local_stories
 from tasks.text.tokenizers import load_tokenizer
 
 STORIES = [f"Once there was a cat number {n}.\nIt ran." for n in range(40)]
-IN_ONE_LINE = [story.replace("\n", " ") for story in STORIES]
 
 
 @pytest.mark.parametrize(

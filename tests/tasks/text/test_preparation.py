@@ -1,7 +1,5 @@
 """Prepared streams: what they hold, and that nothing that happens on the way changes a byte."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

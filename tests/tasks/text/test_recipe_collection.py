@@ -1,7 +1,5 @@
 """The collection of stories: kills, damage, repeated runs, and its report."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

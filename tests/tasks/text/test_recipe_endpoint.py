@@ -4,8 +4,6 @@ The model's answer follows from the question, so an interrupted collection must 
 bytes as one that was left in peace.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The recipe's filters: every marker of the released recipe, and what must hold for any answer."""
 
-from __future__ import annotations
-
 import json
 import string
 

@@ -1,7 +1,5 @@
 """The recipe's prompts: what they ask for, where it is drawn from, and from what it follows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The `transformers` writer with a small GPT2 of random weights, saved and loaded as users do."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -35,9 +33,7 @@ def save_model(folder: Path, *, positions: int, template: str | None) -> None:
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     # Knowing no other bytes, even random weights write what the filters let pass.
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=500,
-        special_tokens=["<end>"],
-        show_progress=False,
+        vocab_size=500, special_tokens=["<end>"], show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     fast = transformers.PreTrainedTokenizerFast(

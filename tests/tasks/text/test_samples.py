@@ -1,7 +1,5 @@
 """Named samples: rows of a public dataset that are known by their hashes."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokenizers against the libraries' own single calls, and GPT-2 from its second source."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import pickle

@@ -1,7 +1,5 @@
 """Windows against slices of a list, losses against all logits at once in float64."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

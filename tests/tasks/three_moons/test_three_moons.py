@@ -1,7 +1,5 @@
 """Three moons: the sampling grid, the data, the rollouts and the published levels."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Scores of three moons on curves whose transitions are known by construction."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
