@@ -141,7 +141,8 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "",
         "## Verdicts",
         "",
-        f"How many published claims got which verdict: {WORDS}.",
+        f"How many published claims got which verdict: {WORDS}; [what the sources say]"
+        "(../sources.md), and which claim asks it.",
         "",
         *_counts([figure for figure in figures if figure.preset != SMALLEST], homes),
         "",

@@ -15,9 +15,10 @@ PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
 ARROWS: Mapping[str | None, str] = {"maximise": "↑", "minimise": "↓"}
 WAYS = {"maximise": "higher is better", "minimise": "lower is better"}
 NOT_ASKED = "not asked here"  # no verdict: the preset leaves it to another
+CONTRADICTED = "contradicted"
 VERDICTS = {  # sign and class: the word says it too, colour is never alone
     "reproduced": ("✓", "yes"),
-    "contradicted": ("✗", "no"),
+    CONTRADICTED: ("✗", "no"),
     "not enough evidence": ("?", "open"),
     NOT_ASKED: ("○", "unasked"),
 }

@@ -22,16 +22,24 @@ if TYPE_CHECKING:
 SHARED_ROOMS = ("claims", "drawing", "planning", "plotting", "published")
 
 
-def reproductions() -> dict[str, Experiment]:
-    """Every module of an experiment's room with a ``EXPERIMENT``, under its own name."""
-    by_name = {}
+def reproductions(only: str = "") -> dict[str, Experiment]:
+    """Every module of an experiment's room with a ``EXPERIMENT``, under its own name.
+
+    Args:
+        only: the name of one, which is then imported alone; where none is called so, all are.
+    """
+    modules: list[tuple[str, str]] = []
     for module in pkgutil.walk_packages(reproduce.__path__, "reproduce."):
         _, room, *within = module.name.split(".")
         if within and room not in SHARED_ROOMS and not module.ispkg:
-            content = importlib.import_module(module.name)
-            if hasattr(content, "EXPERIMENT"):
-                by_name[within[-1]] = content.EXPERIMENT
-    return by_name
+            modules.append((within[-1], module.name))
+    by_name = {}
+    for name, place in [pair for pair in modules if pair[0] == only] or modules:
+        content = importlib.import_module(place)
+        if hasattr(content, "EXPERIMENT"):
+            by_name[name] = content.EXPERIMENT
+    # A module that figures share is called by a name, and has none of its own.
+    return by_name if by_name or not only else reproductions()
 
 
 def main(words: Sequence[str]) -> int:
@@ -48,7 +56,7 @@ def main(words: Sequence[str]) -> int:
     if words[:1] == ["evidence"]:
         make_evidence = by_name("reproduce.planning.command:main")
         return int(make_evidence(read(words[1:]), reproductions()))
-    return int(by_name("reproduce.command:main")(words, reproductions()))
+    return int(by_name("reproduce.command:main")(words, reproductions(words[0] if words else "")))
 
 
 if __name__ == "__main__":

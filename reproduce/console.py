@@ -52,7 +52,8 @@ def print_verdicts(
         screen.print(note)
     screen.print()
     rules: set[str] = set()  # claims often share one
-    for result in results:
+    # What contradicts the source stands first.
+    for result in sorted(results, key=lambda result: result.finding.verdict != CONTRADICTED):
         if result.finding.verdict != NOT_ASKED:
             _print_verdict(screen, name, result, view, rules, note)
     for line in not_asked_lines(experiment, results):

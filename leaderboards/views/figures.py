@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from leaderboards.contents import ClaimLine
+from leaderboards.render import CONTRADICTED
 from leaderboards.render import PRESETS as BY_SCALE
 
 PRESETS = BY_SCALE[::-1]  # the most demanding first
@@ -27,11 +28,15 @@ class Figure(NamedTuple):
 
 
 def figures_of(claims: Iterable[ClaimLine]) -> list[Figure]:
-    """Figures by name, figure 4 before figure 10; the most demanding preset of each first."""
+    """Figures by name, figure 4 before figure 10; the most demanding preset of each first. In each
+    of them what contradicts a source stands before its other claims."""
     by_place: dict[tuple[str, str, str], list[ClaimLine]] = {}
     for claim in claims:
         by_place.setdefault((claim.figure, claim.title, claim.preset), []).append(claim)
-    figures = [Figure(*place, tuple(of_figure)) for place, of_figure in by_place.items()]
+    figures = [
+        Figure(*place, tuple(sorted(of_figure, key=lambda claim: claim.verdict != CONTRADICTED)))
+        for place, of_figure in by_place.items()
+    ]
     return sorted(figures, key=_order)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bench.config.groups import contenders, model_groups
 from leaderboards.contents import ClaimLine, OpenBoard, Row, leading_rows, verdict_counts
 from leaderboards.render import (
+    CONTRADICTED,
     NOT_ASKED,
     PRESETS,
     VERDICTS,
@@ -34,7 +35,6 @@ from reproduce.claims.fairness import TUNED
 from reproduce.plotting.models import label as model_label
 
 FAILED, PLANNED, PALE, SURE, ELSEWHERE = "failed", "planned", "pale", "sure", "elsewhere"
-CONTRADICTED = "contradicted"
 GROUPS = {"models": "sequence models", "": "of other packages"}  # others by their folder's name
 # Contradicted first: it is what a reader must not miss.
 IN_BAR = (CONTRADICTED, *(verdict for verdict in VERDICTS if verdict != CONTRADICTED))

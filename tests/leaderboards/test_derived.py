@@ -46,6 +46,7 @@ UNTOLD = {
     "needle": ["digit_accuracy", "loss"],
     "optimisation": ["deviation/*", "parameters"],
     "regbench": ["*_last", "token_accuracy", "loss"],
+    "returning_keys": ["compared", "state_bytes"],
     "samples_to_learn": ["ratio"],
     "scaling_laws": ["state_bytes"],
     "state_tracking": ["loss"],

@@ -122,6 +122,26 @@ def test_every_claim_says_when_it_was_set_and_what_was_changed_about_it(
             assert all(markdown(change.title) in table for change in told)
 
 
+def test_what_contradicts_a_source_stands_before_the_other_claims_of_its_figure(
+    board: Board, made: dict[str, str]
+) -> None:
+    homes = homes_of(board)
+    moved = 0
+    for figure in figures_of(board.claims):
+        judged = [c for c in board.claims if (c.figure, c.preset) == (figure.name, figure.preset)]
+        first = [claim.name for claim in judged if claim.verdict == "contradicted"]
+        names = first + [claim.name for claim in judged if claim.verdict != "contradicted"]
+        moved += names != [claim.name for claim in judged]
+        page = made[f"{homes[figure.name]}.md"].partition(f'id="{figure.anchor}"')[2]
+        page = page.partition('<a id="')[0]
+        shown, _, folded = page.partition("<details>")
+        signs = re.findall(r"^\| ([✓✗?○]) ", shown, re.MULTILINE)
+        assert [sign == "✗" for sign in signs] == [name in first for name in names]
+        places = [folded.index(f"\n| {markdown(name)} | ") for name in names]
+        assert places == sorted(places)
+    assert moved > 3  # the verdict files have them in the order of their claims
+
+
 def test_verdicts_come_before_measurements_and_evidence_is_folded(made: dict[str, str]) -> None:
     for name, page in made.items():
         headings = re.findall(r"^## (.*)$", page, re.MULTILINE)

@@ -19,7 +19,7 @@ from tests.closeness import assert_near
 
 FOLDER = Path(models.memories.__file__).parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-SMALL = {"width": 24, "hidden": 24, "rank": 6, "steps": 256, "threshold": -0.5}
+SMALL = {"bits": 2, "width": 24, "hidden": 24, "rank": 6, "steps": 256, "threshold": -0.5}
 MORE: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     # settings beside the defaults, and what they change on the card
     "kernel": [({"kernel": "gaussian"}, {}), ({"growth": 4.48}, {})],

@@ -9,9 +9,10 @@ import pytest
 from bench.records.schema import Curve, RunRecord
 from reproduce.capacity import capacity_of_layers, noisy_queries, thresholded_capacity
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
+from reproduce.limited_storage import limited_storage
 from reproduce.memory_in_the_loop import memory_in_the_loop
 from reproduce.samples_to_learn import samples_to_learn
-from reproduce.test_time_memory import decay_near_capacity
+from reproduce.test_time_memory import decay_near_capacity, stems_and_confidence
 from tests.reproduce.associative.constructed import measured, planned, verdicts
 from tests.reproduce.drawing.rendering import rendered
 
@@ -22,6 +23,8 @@ EXPERIMENTS = (
     memory_in_the_loop,
     samples_to_learn,
     decay_near_capacity,
+    limited_storage,
+    stems_and_confidence,
 )
 
 
@@ -105,6 +108,61 @@ def test_decay_matters_where_much_is_written_alone() -> None:
     ] == [CONTRADICTED]
     always = {(16, False): 0.5, (16, True): 1.0, (512, False): 0.4, (512, True): 0.8}
     assert [*verdicts(experiment, decayed(always)).values()] == [CONTRADICTED]
+
+
+def stems(halves: float, auroc: float, risk: float, calibration: float) -> list[RunRecord]:
+    """These numbers of the network, and of tables and the delta rule what their controls ask."""
+    records = []
+    for run in planned(stems_and_confidence.EXPERIMENT):
+        whole, half = (0.4, 0.3) if run.model == "delta_rule" else (1.0, 1.0)
+        scores = (0.85, 0.3, 0.5) if run.model == "delta_rule" else (1.0, 0.154, 0.5)
+        if run.model == "stored_in_weights":
+            half, scores = halves, (auroc, risk, calibration)
+        metrics = {"recall": 0.5}
+        for length in (4, 8, 16):
+            metrics[f"recall_length_{length}"] = whole
+            metrics[f"recall_half_stem_{length}"] = half - 0.001 * (run.seed - 20)
+        for name, score in zip(stems_and_confidence.SCORES, scores, strict=True):
+            metrics[name] = abs(score - 0.001 * (run.seed - 20))
+        records.append(measured(run, metrics))
+    return records
+
+
+def test_stems_and_confidence_of_a_network() -> None:
+    experiment = stems_and_confidence.EXPERIMENT
+    expected = stems(halves=0.6, auroc=0.99, risk=0.16, calibration=0.02)
+    assert set(verdicts(experiment, expected).values()) == {REPRODUCED}
+    assert rendered(experiment.draw(experiment.select(expected)))
+    otherwise = stems(halves=1.0, auroc=0.6, risk=0.5, calibration=0.4)
+    assert [*verdicts(experiment, otherwise).values()] == [REPRODUCED] * 2 + [CONTRADICTED] * 4
+
+
+def returning(recalls: dict[str, float], compared: float) -> list[RunRecord]:
+    """Recall by what is evicted, or by the hash."""
+    records = []
+    for run in planned(limited_storage.EXPERIMENT):
+        models = run.resolved()["models"]
+        word = models.get("evicts") or ("local" if models["local"] else "fine")
+        recall = recalls[word] - 0.001 * run.seed
+        share = (compared if word == "local" else 1.0) - 0.001 * run.seed
+        curve = Curve(x=[1.0, 2.0], y=[1.0, recall])
+        metrics = {"recall": recall, "compared": share}
+        records.append(measured(run, metrics, curves={"recall_by_event": curve}))
+    return records
+
+
+def test_eviction_and_hashing() -> None:
+    experiment = limited_storage.EXPERIMENT
+    recalls = {"least_recent": 0.8, "oldest": 0.7, "never": 0.3, "local": 0.99, "fine": 0.1}
+    expected = returning(recalls, 0.1)
+    assert set(verdicts(experiment, expected).values()) == {REPRODUCED}
+    assert rendered(experiment.draw(experiment.select(expected)))
+    alike = returning(recalls | {"least_recent": 0.5, "oldest": 0.5, "local": 0.6}, 0.1)
+    assert set(verdicts(experiment, alike).values()) == {CONTRADICTED}
+    assert [*verdicts(experiment, returning(recalls, 0.9)).values()][-1] == CONTRADICTED
+    unfair = returning(recalls | {"never": 0.8}, 0.1)  # the control passes too
+    first = "a quarter of the storage serves most questions"
+    assert verdicts(experiment, unfair)[first] == UNDECIDED
 
 
 def loop(**shares: float) -> list[RunRecord]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.textpath import TextPath
 from pydantic import ValidationError
 
 from bench.config.config import compose
@@ -17,7 +18,7 @@ from reproduce.claims.grammar import Runs, metric
 from reproduce.drawing.frame import failures
 from reproduce.drawing.plots import Plot, dots, dots_by_run, rows_of
 from reproduce.drawing.traces import curve_over_seeds, over_draws, over_seeds
-from reproduce.plotting import models, style
+from reproduce.plotting import models, renderer, style
 from reproduce.plotting.looks import edges, look_of, moved
 from reproduce.plotting.marks import legend_entries
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
@@ -93,6 +94,12 @@ def test_no_line_of_the_frame_is_wider_than_its_picture() -> None:
     assert all(above.y0 > below.y0 for above, below in pairwise(tops))
     assert tops[0].y1 <= figure.bbox.height
     assert tops[-1].y0 >= 0
+
+
+@pytest.mark.parametrize("text", ["Memory Mosaic, β = √n: S₃", "✗ gpt2 \\$ failed", "j"])
+def test_the_width_of_a_text_is_that_of_its_exact_outline(text: str) -> None:
+    exact = TextPath((0, 0), text, size=8).get_extents().width / 72
+    assert renderer._width(text, 8) == pytest.approx(exact, rel=1e-9)
 
 
 def test_words_at_ends_and_numbers_of_ticks_do_not_run_into_each_other() -> None:
