@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.layers.gradients.convolutions import causal_convolution
 from models.layers.residual import Mixer, ResidualModel
 from models.layers.state_space.selective_scan import scan_to_state, selective_step
 from models.specification import SequenceSpecification
@@ -83,16 +84,19 @@ class MambaMixer(Mixer):
 
         No gradient flows through the state.
         """
-        length = hidden.shape[1]
-        # Time comes first inside, so that positions are contiguous for the scan.
-        inputs, gates = self.input_projection(hidden.transpose(0, 1)).chunk(2, -1)
-        past = functional.pad(inputs, (0, 0, 0, 0, self.convolution - 1, 0))
-        shifted = (past.narrow(0, lag, length) for lag in range(self.convolution))
-        inputs = functional.silu(self._convolve(shifted))
+        # Part by part: the gradient of one product would be put together from copies.
+        weights = self.input_projection.weight.chunk(2)
+        inputs, gates = (functional.linear(hidden, part) for part in weights)
+        seen = self.convolution - 1
+        padding = max(0, seen - inputs.shape[1])
+        past = functional.pad(inputs[:, max(0, inputs.shape[1] - seen) :], (0, 0, padding, 0))
+        inputs = functional.silu(self._convolve_sequence(inputs))
         steps, write, read = self._select(inputs)
-        outputs, memory = scan_to_state(inputs, steps, -self.log_rates.exp(), write, read)
-        state = past[length:].transpose(0, 1), memory
-        return self._finish(outputs, inputs, gates).transpose(0, 1), state
+        # Time comes first inside the scan. mypy cannot count what a generator yields.
+        by_time = (x.transpose(0, 1) for x in (inputs, steps))
+        write, read = write.transpose(0, 1), read.transpose(0, 1)
+        outputs, memory = scan_to_state(*by_time, -self.log_rates.exp(), write, read)  # type: ignore[call-arg,arg-type]
+        return self._finish(outputs.transpose(0, 1), inputs, gates), (past, memory)
 
     def step(
         self, hidden: Tensor, state: tuple[Tensor, Tensor] | None
@@ -117,6 +121,15 @@ class MambaMixer(Mixer):
         rates = -self.log_rates.exp()
         outputs, memory = selective_step(memory, inputs, steps, rates, write, read)
         return self._finish(outputs, inputs, gates), (past[:, 1:], memory)
+
+    def _convolve_sequence(self, inputs: Tensor) -> Tensor:
+        """The short convolution of (batch, time, channels), with nothing before it."""
+        is_wide = inputs.dtype in (torch.float32, torch.float64)
+        if inputs.device.type == "cpu" and is_wide and inputs.dtype == self.filters.dtype:
+            return causal_convolution(inputs, self.filters, self.filter_bias)
+        past = functional.pad(inputs, (0, 0, self.convolution - 1, 0))
+        length = inputs.shape[1]
+        return self._convolve(past.narrow(1, lag, length) for lag in range(self.convolution))
 
     def _convolve(self, shifted: Iterable[Tensor]) -> Tensor:
         """The short convolution from its inputs, oldest first, each (..., channels)."""

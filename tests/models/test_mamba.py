@@ -11,6 +11,8 @@ from torch.func import grad, vmap
 from torch.nn import functional
 
 from models.layers.state_space.selective_scan import (
+    SEGMENT_NUMBERS,
+    SHORTEST_CHUNK,
     scan_to_state,
     selective_scan,
     selective_scan_reference,
@@ -52,6 +54,23 @@ def test_scan_equals_the_recursion(length: int, segment: int | None) -> None:
     found = values_and_gradients(lambda *t: selective_scan(*t, segment=segment), tensors)
     for name, target in expected.items():
         assert_near(found[name], target, name=name, terms=SUMS * length, condition=10)
+
+
+@pytest.mark.parametrize("length", [5, 8, 61])
+@pytest.mark.parametrize("together", [1, 2])
+def test_scan_in_parts_of_the_batch(
+    length: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three sequences, one or two at a time, where the last part is not full."""
+    tensors = arguments(length)
+    positions = together * tensors[2].numel()
+    monkeypatch.setitem(SEGMENT_NUMBERS, "cpu", SHORTEST_CHUNK * positions)
+    expected = values_and_gradients(selective_scan_reference, tensors)
+    found = values_and_gradients(selective_scan, tensors)
+    for name, target in expected.items():
+        assert_near(found[name], target, name=name, terms=SUMS * length, condition=10)
+    whole = scan_to_state(*tensors, segment=length)[1]
+    assert_near(scan_to_state(*tensors)[1], whole, terms=length, condition=10)
 
 
 @pytest.mark.parametrize("segment", [None, 1, 5, 100])

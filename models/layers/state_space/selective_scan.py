@@ -6,7 +6,8 @@ algorithm 2. For every channel e and state n
     h_t[n, e] = exp(Δ_t[e] A[e, n]) h_{t-1}[n, e] + Δ_t[e] B_t[n] x_t[e],      h_{-1} = 0,
     y_t[e]    = Σ_n C_t[n] h_t[n, e].
 
-Time is cut twice. *Segments* follow one another, so that the states (batch, time, state, channels),
+The batch is cut into *parts*, one after the other, whose expanded states fit in a cache; time is
+cut twice. *Segments* follow one another, so that the states (batch, time, state, channels),
 by far the largest tensors, never exist for all positions at once; only the state before each
 segment is saved, and the backward pass computes the others again. Inside a segment of S positions,
 *chunks* of √S positions (at least 8) run side by side: what each chunk adds, what it hands on, then
@@ -16,16 +17,17 @@ its states. Only products of decays of at most one appear, never a quotient, so 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Numbers in one tensor of expanded states. A processor wants it in its cache (1 MiB in float32), a
-# GPU wants few and large kernels.
-SEGMENT_NUMBERS = {"cpu": 2**18}
+from models.layers.state_space.expanded import WayBack, Workspace
+
+# Numbers in one tensor of expanded states. A processor wants three of them in its cache (half a MiB
+# each, in float32), a GPU wants few and large kernels.
+SEGMENT_NUMBERS = {"cpu": 2**17}
 SEGMENT_NUMBERS_ELSEWHERE = 2**26
 SHORTEST_CHUNK = 8
 
@@ -98,86 +100,52 @@ def scan_to_state(
         segment: the most positions whose states are in memory together; None fits the device.
     """
     length, batch, _ = inputs.shape
+    together = batch
     if segment is None:
         numbers = SEGMENT_NUMBERS.get(inputs.device.type, SEGMENT_NUMBERS_ELSEWHERE)
-        segment = max(SHORTEST_CHUNK, numbers // (batch * rates.numel()))
+        together = min(batch, max(1, numbers // (SHORTEST_CHUNK * rates.numel())))
+        segment = max(SHORTEST_CHUNK, numbers // (together * rates.numel()))
+    parts = math.ceil(batch / together)
     segments = math.ceil(length / segment)
     positions = math.ceil(length / segments)
     chunk = min(positions, max(SHORTEST_CHUNK, math.isqrt(positions)))
     chunks = math.ceil(length / (segments * chunk))
-    # A step of size 0 keeps the state, so positions that fill the last chunk change nothing.
+    # A step of size 0 keeps the state, so positions that fill the last chunk change nothing, and
+    # neither do sequences that fill the last part of the batch.
     padding = segments * chunks * chunk - length
+    more = -batch % parts
     dtype = torch.promote_types(inputs.dtype, torch.float32)
 
-    def padded(tensor: Tensor) -> Tensor:
-        return functional.pad(tensor.to(dtype), (0, 0, 0, 0, 0, padding)).unsqueeze(2).contiguous()
+    def cut(tensor: Tensor) -> Tensor:
+        """(time, batch, channels) -> (parts, time, batch, 1, channels)"""
+        tensor = tensor.to(dtype)
+        if padding or more:
+            tensor = functional.pad(tensor, (0, 0, 0, more, 0, padding))
+        return tensor.unflatten(1, (parts, -1)).movedim(1, 0).unsqueeze(3).contiguous()
 
     with torch.autocast(inputs.device.type, enabled=False):
         outputs, states = _SelectiveScan.apply(
-            padded(inputs),
-            padded(step_sizes),
+            cut(inputs),
+            cut(step_sizes),
             rates.to(dtype).T.unsqueeze(0).contiguous(),
-            padded(write),
-            padded(read),
+            cut(write),
+            cut(read),
             (segments, chunks, chunk),
         )
-    return outputs[:length].squeeze(2), states[-1].squeeze(1).transpose(1, 2)
+    outputs = outputs.squeeze(3).movedim(0, 1).flatten(1, 2)[:length, :batch]
+    return outputs, states[:, -1].squeeze(2).flatten(0, 1)[:batch].transpose(1, 2)
 
 
-# Below, every tensor but the rates has time first, and all have an axis of groups: channels of a
-# group share B and C. One model is one group; models that vmap stacks are more groups.
-#     inputs, step_sizes, outputs  (time, batch, groups, channels)
-#     write, read                  (time, batch, groups, state)
+# Below, every tensor but the rates has parts of the batch first, then time, and all have an axis of
+# groups: channels of a group share B and C. One model is one group; models that vmap stacks are
+# more groups. A part is done after the other, since then its states stay in the cache.
+#     inputs, step_sizes, outputs  (parts, time, batch, groups, channels)
+#     write, read                  (parts, time, batch, groups, state)
 #     rates                        (groups, state, channels)
-#     states, decays               (time, batch, groups, state, channels)
+#     states between segments      (parts, segments + 1, batch, groups, state, channels)
+# and inside a part states and decays are (time, batch, groups, state, channels).
 
 Cut = tuple[int, int, int]  # segments, chunks in a segment, positions in a chunk
-
-
-def _scan_(decays: Tensor, states: Tensor, chunks: int, *, reverse: bool = False) -> None:
-    """Solve s_t = decays_t s_{t-1} + states_t (s_{t+1} if ``reverse``) in place of ``states``."""
-    # (chunks, positions in a chunk, …)
-    decay = decays.unflatten(0, (chunks, -1))
-    state = states.unflatten(0, (chunks, -1))
-    positions = list(range(state.shape[1]))
-    order = list(range(chunks - 1))
-    giving, taking = slice(None, -1), slice(1, None)
-    if reverse:
-        positions.reverse()
-        order.reverse()
-        giving, taking = taking, giving
-    # What each chunk, started from 0, hands on; and by how much it fades what it is handed.
-    if chunks > 1:
-        carried = state[giving, positions[0]]
-        faded = decay[giving, positions[0]]
-        for position in positions[1:]:
-            factor = decay[giving, position]
-            carried = torch.addcmul(state[giving, position], factor, carried)
-            faded = faded * factor
-        # With one position in a chunk this is still a view of the states.
-        carried = carried.clone()
-        for previous, current in pairwise(order):
-            carried[current].addcmul_(faded[current], carried[previous])
-        state[taking, positions[0]].addcmul_(decay[taking, positions[0]], carried)
-    # With what they were handed in their first position, all chunks go on side by side.
-    for previous, current in pairwise(positions):
-        state[:, current].addcmul_(decay[:, current], state[:, previous])
-
-
-def _expand(
-    decays: Tensor,
-    states: Tensor,
-    start: Tensor,
-    segment: tuple[Tensor, Tensor, Tensor, Tensor],
-    chunks: int,
-) -> None:
-    """Fill ``decays`` and ``states`` of a segment (Δ, Δx, B, A) from the state before it."""
-    delta, steps, write, rates = segment
-    torch.mul(delta.unsqueeze(-2), rates, out=decays).exp_()
-    torch.mul(write.unsqueeze(-1), steps.unsqueeze(-2), out=states)
-    states[0].addcmul_(decays[0], start)
-    # The backward pass has the decay of one position more.
-    _scan_(decays[: len(states)], states, chunks)
 
 
 class _SelectiveScan(torch.autograd.Function):
@@ -192,19 +160,25 @@ class _SelectiveScan(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         segments, chunks, chunk = cut
         size = chunks * chunk
-        all_steps = step_sizes * inputs
+        parts, _, batch = inputs.shape[:3]
         outputs = torch.empty_like(inputs)
-        # Two buffers serve all segments: fresh ones would cost more than the arithmetic.
-        decays = inputs.new_empty(size, inputs.shape[1], *rates.shape)
-        states = torch.empty_like(decays)
-        starts = inputs.new_empty(segments + 1, *states.shape[1:])
-        starts[0] = 0
-        for index in range(segments):
-            span = slice(index * size, (index + 1) * size)
-            segment = step_sizes[span], all_steps[span], write[span], rates
-            _expand(decays, states, starts[index], segment, chunks)
-            outputs[span] = (read[span].unsqueeze(-2) @ states).squeeze(-2)
-            starts[index + 1] = states[-1]
+        work = Workspace(inputs, (size, batch, *rates.shape), chunks)
+        starts = inputs.new_empty(parts, segments + 1, *work.first_state.shape)
+        starts[:, 0] = 0
+        by_segment = zip(
+            _segments(step_sizes.unsqueeze(-2), size),
+            _segments((step_sizes * inputs).unsqueeze(-2), size),
+            _segments(write.unsqueeze(-1), size),
+            _matrices(read.unsqueeze(-2), size),
+            _matrices(outputs.unsqueeze(-2), size),
+            _states(starts, slice(None, -1)),
+            _states(starts, slice(1, None)),
+            strict=True,
+        )
+        for delta, steps, b, c, y, start, following in by_segment:
+            work.expand(start, delta, steps, b, rates)
+            torch.bmm(c, work.matrices, out=y)
+            following.copy_(work.last_state)
         return outputs, starts
 
     @staticmethod
@@ -242,42 +216,48 @@ class _SelectiveScanGradient(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         segments, chunks, chunk = cut
         size = chunks * chunk
-        # One step more, of size 0, stands for what follows the last position.
-        following = functional.pad(step_sizes, (0, 0) * 3 + (0, 1))
-        all_steps = step_sizes * inputs
-        d_inputs, d_delta = torch.empty_like(inputs), torch.empty_like(inputs)
+        work = Workspace(inputs, (size, inputs.shape[2], *rates.shape), chunks)
+        back = WayBack(work.decays, chunks)
+        d_steps, d_delta = torch.empty_like(inputs), torch.empty_like(inputs)
         d_write, d_read = torch.empty_like(write), torch.empty_like(read)
         d_rates = torch.zeros_like(rates)
-        decays = inputs.new_empty(size + 1, inputs.shape[1], *rates.shape)
-        states = torch.empty_like(decays[1:])
-        adjoints = torch.empty_like(states)  # dLoss/dh
-        adjoint = torch.zeros_like(starts[0])  # of the position after the segment
-        ones = rates.new_ones(1, rates.shape[1])
-        for index in reversed(range(segments)):
-            span = slice(index * size, (index + 1) * size)
-            delta, steps, grad = step_sizes[span], all_steps[span], gradient[span]
-            segment = following[span.start : span.stop + 1], steps, write[span], rates
-            _expand(decays, states, starts[index], segment, chunks)
-
-            torch.mul(read[span].unsqueeze(-1), grad.unsqueeze(-2), out=adjoints)
-            adjoints[-1].addcmul_(decays[-1], adjoint)
-            # Position t acts on t + 1 through the decay of t + 1.
-            _scan_(decays[1:], adjoints, chunks, reverse=True)
-            adjoint.copy_(adjoints[0])
-
-            d_read[span] = (grad.unsqueeze(-2) @ states.transpose(-1, -2)).squeeze(-2)
-            d_write[span] = (steps.unsqueeze(-2) @ adjoints.transpose(-1, -2)).squeeze(-2)
-            d_steps = (write[span].unsqueeze(-2) @ adjoints).squeeze(-2)
-            d_inputs[span] = d_steps * delta
-
-            # The buffer of adjoints goes on as the gradient of the exponents Δ A.
+        ones = rates.new_ones(1, 1, rates.shape[1]).expand(len(work.matrices), -1, -1)
+        all_steps = step_sizes * inputs
+        by_segment = zip(
+            _segments(step_sizes.unsqueeze(-2), size),
+            _segments(all_steps.unsqueeze(-2), size),
+            _segments(write.unsqueeze(-1), size),
+            _segments(read.unsqueeze(-1), size),
+            _segments(gradient.unsqueeze(-2), size),
+            _states(starts, slice(None, -1)),
+            _matrices(all_steps.unsqueeze(-2), size),
+            _matrices(write.unsqueeze(-2), size),
+            _matrices(gradient.unsqueeze(-2), size),
+            _matrices(d_read.unsqueeze(-2), size),
+            _matrices(d_write.unsqueeze(-2), size),
+            _matrices(d_steps.unsqueeze(-2), size),
+            _matrices(d_delta.unsqueeze(-2), size),
+            strict=True,
+        )
+        for number, segment in enumerate(reversed([*by_segment])):
+            delta, steps, b, c, grad, start, steps_row, b_row, grad_row, *found = segment
+            of_read, of_write, of_steps, of_delta = found
+            if number % segments == 0:  # nothing comes after the last segment of a part
+                back.arriving.zero_()
+            work.expand(start, delta, steps, b, rates)
+            torch.bmm(grad_row, work.matrices.mT, out=of_read)
+            back.solve(c, grad)
+            torch.bmm(steps_row, back.matrices.mT, out=of_write)
+            torch.bmm(b_row, back.matrices, out=of_steps)
             # dLoss/d(Δ_t A) = dLoss/dh_t · exp(Δ_t A) · h_{t−1}
-            d_exponents = adjoints.mul_(decays[:-1])
-            d_exponents[1:].mul_(states[:-1])
-            d_exponents[0].mul_(starts[index])
-            weighted = torch.mul(d_exponents, rates, out=states)  # states are free from here on
-            d_delta[span] = (ones @ weighted).squeeze(-2).addcmul_(d_steps, inputs[span])
-            d_rates += d_exponents.mul_(delta.unsqueeze(-2)).sum((0, 1))
+            d_exponents = work.decays
+            d_exponents[1:].mul_(work.states[:-1])
+            d_exponents[0].mul_(start)
+            torch.mul(d_exponents, rates, out=work.states)  # free from here on
+            torch.bmm(ones, work.matrices, out=of_delta)
+            d_rates += d_exponents.mul_(delta).sum((0, 1))
+        d_delta.addcmul_(d_steps, inputs)
+        d_inputs = d_steps.mul_(step_sizes)
         return d_inputs, d_delta, d_rates, d_write, d_read
 
     @staticmethod
@@ -287,6 +267,21 @@ class _SelectiveScanGradient(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
         return _with_models_as_groups(_SelectiveScanGradient, info.batch_size, in_dims, arguments)
+
+
+def _segments(x: Tensor, size: int) -> tuple[Tensor, ...]:
+    """(parts, time, …) -> (time, …) of each segment of each part, as views."""
+    return x.flatten(0, 1).split(size)
+
+
+def _matrices(x: Tensor, size: int) -> tuple[Tensor, ...]:
+    """(parts, time, batch, groups, rows, columns) -> the matrices of each segment, as views."""
+    return x.flatten(0, 3).split(size * x.shape[2] * x.shape[3])
+
+
+def _states(starts: Tensor, chosen: slice) -> list[Tensor]:
+    """Of the states between segments the chosen ones of each part, as views."""
+    return [state for part in starts.unbind(0) for state in part[chosen].unbind(0)]
 
 
 def _with_models_as_groups(
@@ -308,5 +303,5 @@ def _with_models_as_groups(
 
 
 def _group_axis(dimensions: int) -> int:
-    """Only the rates, of three dimensions, have no time and batch before the groups."""
-    return 0 if dimensions == 3 else 2
+    """Only the rates, of three dimensions, have no parts, time and batch before the groups."""
+    return 0 if dimensions == 3 else 3
