@@ -64,7 +64,8 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     device = resolve_device(settings.device)
     if settings.graphs and device.type != "cuda":
         raise UserError(NO_GRAPHS)
-    shaped = (n for n in choices("models") if {"width", "layers"} <= _arguments(n).keys())
+    left_out = {} if settings.models else _without_tokens()
+    shaped = [n for n in _shaped() if n not in left_out]
     names = list(dict.fromkeys([settings.reference, *(settings.models or shaped)]))
     rows: list[dict[str, Any]] = []
     measurement: dict[str, Any] = {
@@ -72,6 +73,7 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
         **machine(device),
         "product_flops_per_second": product_rate(device, settings.precision),
         "models": rows,
+        "left_out": left_out,
     }
     for vocabulary in settings.vocabulary:
         for length in settings.length:
@@ -90,6 +92,24 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
 
         measurement["engine"] = measure_engine(settings, build, smallest, device, report)
     return measurement
+
+
+def _shaped() -> list[str]:
+    """The models of this repository with a width and layers."""
+    return [n for n in choices("models") if {"width", "layers"} <= _arguments(n).keys()]
+
+
+def _without_tokens() -> dict[str, str]:
+    """Models that take no tokens, with what they say to a few."""
+    specification, found = RandomTokens(8, 8).specification(), {}
+    for name in _shaped():
+        defaults = _arguments(name)
+        model = load_subclass(defaults.pop("_target_"), "models")
+        try:
+            model(specification, **defaults)
+        except ValueError as error:
+            found[name] = str(error)
+    return found
 
 
 def _arguments(name: str) -> dict[str, Any]:

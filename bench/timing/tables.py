@@ -23,6 +23,8 @@ def print_measurement(measurement: Mapping[str, Any]) -> None:
         if len(settings["length"]) > 1:
             for kind in settings["passes"]:
                 screen.print(_by_length(measurement, vocabulary, kind))
+    for name, reason in measurement.get("left_out", {}).items():
+        screen.print(f"{name} is left out: {reason}", soft_wrap=True)
     for name, regions in measurement.get("profile", {}).items():
         title = f"where the time of a pass of {name} goes"
         table = table_of(["region"], ["calls", "share with children", "own share"], title=title)

@@ -22,6 +22,15 @@ from models.linear.gla import GLA
 TINY = ["width=8", "layers=1", "heads=2", "length=12", "batch=2", "rounds=3", "device=cpu"]
 
 
+def test_a_model_that_nobody_named_and_that_takes_no_tokens_is_left_out(monkeypatch, capsys):
+    monkeypatch.setattr(passes, "_shaped", lambda: ["gpt2", "cogscale_decoder"])
+    assert main([*TINY, "vocabulary=11", "passes=forward", "rounds=1"]) == OK
+    shown = capsys.readouterr().out
+    assert "cogscale_decoder is left out: CogScale's baselines read real channels" in shown
+    with pytest.raises(UserError, match="cogscale_decoder cannot be timed at these shapes"):
+        main([*TINY, "vocabulary=11", "models=cogscale_decoder"])
+
+
 @pytest.mark.bitwise  # both loops make the same operations
 def test_measurement_is_consistent(tmp_path, capsys):
     output = tmp_path / "speed.json"
