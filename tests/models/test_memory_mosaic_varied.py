@@ -25,6 +25,7 @@ def built(model: type[MemoryMosaic], **parts: Any) -> Any:
     return model(TOKENS, **SMALL, **parts).double().eval()
 
 
+@pytest.mark.bitwise
 def test_without_exchange_it_is_the_mosaic() -> None:
     tokens = torch.randint(0, 11, (3, 9))
     assert torch.equal(built(MemoryMosaic)(tokens), built(MemoryMosaicVaried)(tokens))
@@ -47,6 +48,7 @@ def test_steps_give_what_a_pass_gives_and_the_state_has_its_size(parts: dict[str
     assert model.state_bytes(7) == 4 * numbers // 2
 
 
+@pytest.mark.bitwise
 def test_plain_keys_and_values_of_one_input_are_blind_to_the_others() -> None:
     hidden = torch.randn(1, 5, 8, dtype=torch.float64)
     other = hidden.clone()

@@ -15,6 +15,7 @@ def built(model: type[MemoryUnit], **settings: Any) -> Any:
     return model(CHANNELS, **settings)
 
 
+@pytest.mark.bitwise
 @pytest.mark.parametrize("weights", ["complex", "real"])
 def test_an_identity_gives_back_its_input_and_a_frozen_matrix_is_as_drawn(weights: str) -> None:
     free = built(MemoryUnit, weights=weights)
@@ -31,6 +32,7 @@ def test_an_identity_gives_back_its_input_and_a_frozen_matrix_is_as_drawn(weight
     assert fixed.value_extractor.weight.grad.abs().max() > 0
 
 
+@pytest.mark.bitwise
 def test_without_fixed_matrices_it_is_the_memory_unit() -> None:
     x = samples(9).float()
     assert torch.equal(built(MemoryUnit)(x), built(MemoryUnitFixed)(x))

@@ -44,8 +44,9 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BLANK_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+[ \t]*")
 
 _NO_LETTERS = re.compile(r"[\W_]+")
-# In lower case. Any "http" counts, as in the released recipe; the other two forms are our own.
-_URL = re.compile(r"http|\bwww\.|(?<=\w)\.(?:com|org|net|edu|gov)\b")
+# Any "http" counts, as in the released recipe; the other two forms are our own. A capital letter
+# begins a sentence whose space is missing, a small one goes on with a word.
+_URL = re.compile(r"(?i:http|\bwww\.)|(?<=\w)\.(?i:com|org|net|edu|gov)(?![a-z])")
 # Filter -> marks that no story may hold. Checked in this order after URLs.
 MARKS = {
     "parentheses": ("(", ")"),
@@ -85,7 +86,7 @@ def forbidden(story: str) -> str | None:
     """The filter that drops a cleaned story by what is in it, or None."""
     if not _letters(story):
         return EMPTY
-    if _URL.search(story.lower()):
+    if _URL.search(story):
         return URL
     for reason, marks in MARKS.items():
         if any(mark in story for mark in marks):

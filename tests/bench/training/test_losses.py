@@ -173,6 +173,7 @@ def test_a_model_that_changes_is_called_once_a_step(
     assert 1 <= asked_before <= SIZE
 
 
+@pytest.mark.bitwise
 @pytest.mark.parametrize("kind", CHANGING)
 def test_its_loss_is_that_of_one_pass_over_the_batch(kind: type[Plain], task: RegBench) -> None:
     torch.manual_seed(0)

@@ -14,6 +14,8 @@ from models.memories.nearest_neighbour import NearestNeighbour
 from tests.models.memories.every import random_units
 
 SLOTS, TOKENS, SIZE = 3, 6, 4
+# The squared distance of equal keys of length 1 is a sum of products, computed in float64.
+EQUAL = 1 - 32 * SIZE * torch.finfo(torch.float64).eps
 
 
 def held(tokens: list[int], evicts: str) -> OrderedDict[int, int]:
@@ -43,12 +45,13 @@ def test_a_full_table_evicts_as_a_dictionary_does(evicts: Evicts) -> None:
         read = memory.read(vectors.expand(5, -1, -1))
         for trial, tokens in enumerate(drawn[:, : event + 1].tolist()):
             expected = held(tokens, evicts)
-            exact = read.confidence[trial] == 1
+            exact = read.confidence[trial] >= EQUAL
             assert {token for token in range(TOKENS) if exact[token]} == {*expected}
             for token, written in expected.items():
                 assert torch.equal(read.values[trial, token], values[trial, written])
 
 
+@pytest.mark.bitwise
 def test_a_table_with_room_for_all_is_a_search() -> None:
     keys, values = random_units(2, 7, SIZE, seed=1), random_units(2, 7, SIZE, seed=2)
     keys[:, 5] = keys[:, 1]

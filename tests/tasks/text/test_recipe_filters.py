@@ -1,6 +1,7 @@
 """The recipe's filters: every marker of the released recipe, and what must hold for any answer."""
 
 import json
+import re
 import string
 
 import pytest
@@ -101,6 +102,11 @@ MARKS = {
 }
 
 
+def test_an_address_that_a_sentence_follows_without_a_space_is_found() -> None:
+    assert Judge().verdict("Tom saw stories.comThe end of it. He ran home.")[1] == "URL"
+    assert Judge().verdict("Tom told stories.community hall was full.")[1] == KEPT
+
+
 @pytest.mark.parametrize(("mark", "reason"), MARKS.items())
 def test_marks_drop_a_story(mark: str, reason: str) -> None:
     story, verdict = Judge().verdict(f"Tom saw {mark} on a wall. He ran home.")
@@ -180,7 +186,9 @@ def test_a_story_is_a_beginning_of_the_answer(answer: str) -> None:
 def test_kept_stories_hold_no_mark_and_never_repeat(some: list[str]) -> None:
     judge = Judge()
     kept = [story for story, verdict in map(judge.verdict, some) if verdict == KEPT]
-    assert not any(mark in story for story in kept for mark in MARKS)
+    # A longer word, as "stories.community", is a sentence without its space, and no address.
+    longer = re.compile(r"stories\.com(?=[a-z])")
+    assert not any(mark in longer.sub("", story) for story in kept for mark in MARKS)
     assert all(forbidden(story) is None for story in kept)
     skeletons = ["".join(filter(str.isalnum, story.casefold())) for story in kept]
     assert len(set(skeletons)) == len(skeletons)
