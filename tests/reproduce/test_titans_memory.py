@@ -59,8 +59,10 @@ def test_every_memory_that_there_is_is_shown() -> None:
 
     # One is a way of writing another one again: the README's figure shows it beside that one. The
     # perceptron with a threshold for each key and the features of Hermite are measured for their
-    # capacity alone, and another optimiser of the README's network in a figure of its own.
+    # capacity alone; another optimiser of the README's network, limited storage and hashing have
+    # figures of their own.
     elsewhere = {"thresholded", "hermite_features", "stored_by_optimizer"}
+    elsewhere |= {"limited_table", "hashed_table"}
     assert {*MEMORIES, REPLAY, *elsewhere} == set(choices("memories"))
 
 
