@@ -78,18 +78,6 @@ def test_records_are_enough_and_need_no_torch(run_command, tmp_path: Path) -> No
     assert contents(tmp_path / "again" / "reproductions" / "figure5" / "smoke") == contents(folder)
 
 
-def test_a_figure_that_is_named_is_imported_alone(run_command) -> None:
-    script = (
-        "import sys; from reproduce.__main__ import reproductions; "
-        "assert list(reproductions('figure5')) == ['figure5']; "
-        "assert not [name for name in sys.modules if name.startswith('reproduce.stories.')]; "
-        "assert list(reproductions('runs')) == list(reproductions('nothing')) == "
-        "list(reproductions()); assert len(reproductions()) > 50"
-    )
-    done = run_command("-c", script)
-    assert done.returncode == OK, done.stderr
-
-
 def test_verdict_file_is_what_the_board_reads(tmp_path: Path) -> None:
     fill(tmp_path / "records")
     main(["figure5", f"records={tmp_path / 'records'}", f"store={tmp_path}"], FIGURES)

@@ -1,10 +1,12 @@
-"""What the terminal says of verdicts: the evidence of the files, with nothing said twice."""
+"""What the terminal says of verdicts: the evidence of the files, with nothing said twice; and what is
+imported for it."""
 
 import json
 import re
 
+from core.errors import OK
 from reproduce.console import COVERAGE, said_once
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Command
 
 ENDS = re.compile(r"-?\d[\d.]* to -?\d[\d.]*\)")
 
@@ -31,3 +33,15 @@ def test_evidence_of_every_committed_verdict_keeps_its_numbers_and_says_nothing_
             assert set(COVERAGE.findall(said)) == set(COVERAGE.findall(evidence))
             shortened += said != evidence
     assert shortened > 10
+
+
+def test_a_figure_that_is_named_is_imported_alone(run_command: Command) -> None:
+    script = (
+        "import sys; from reproduce.__main__ import reproductions; "
+        "assert list(reproductions('figure5')) == ['figure5']; "
+        "assert not [name for name in sys.modules if name.startswith('reproduce.stories.')]; "
+        "assert list(reproductions('runs')) == list(reproductions('nothing')) == "
+        "list(reproductions()); assert len(reproductions()) > 50"
+    )
+    done = run_command("-c", script)
+    assert done.returncode == OK, done.stderr
