@@ -1,5 +1,5 @@
-"""What the terminal says of verdicts: the evidence of the files, with nothing said twice; and what is
-imported for it."""
+"""What the terminal says of verdicts: the evidence of the files, with nothing said twice; and
+what is imported for it."""
 
 import json
 import re
