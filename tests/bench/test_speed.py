@@ -273,6 +273,7 @@ def test_bfloat16_changes_what_is_kept_and_the_rate_is_that_of_a_product(tmp_pat
     assert kept[0] != kept[1]
 
 
+@pytest.mark.long
 def test_models_are_timed_beside_their_older_code(tmp_path, capfd):
     """An older checkout needs its models alone; what it computes otherwise is told."""
     older, output = tmp_path / "older", tmp_path / "speed.json"
