@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench.examination.reader import plain
 from bench.training.unfit import UnfitModel
 
 METHODS = ("hidden", "prefill", "step")  # what tasks call of a model beside forward
@@ -84,6 +85,33 @@ def _set(model: nn.Module, name: str, method: Callable[..., Any]) -> None:
 
 
 @contextmanager
+def calls_through(model: nn.Module, ask: Callable[..., Any]) -> Iterator[None]:
+    """In this block a call of ``model`` is ``ask(call, *arguments, **named)``, by its class: a
+    model may have a ``__call__`` of its own, which asks no hooks, or take hooks off."""
+    kind: Any = type(model)
+    own, call = vars(kind).get("__call__"), kind.__call__
+
+    def asked(self: nn.Module, *arguments: Any, **named: Any) -> Any:
+        if self is not model:
+            return call(self, *arguments, **named)
+        return ask(partial(call, self), *arguments, **named)
+
+    kind.__call__ = asked
+    try:
+        yield
+        if vars(type(model)).get("__call__") is not asked:
+            raise UnfitModel(
+                "the model has replaced its class or the __call__ of it while it was evaluated, so "
+                "that nobody saw what was scored: leave both as they are"
+            )
+    finally:
+        if own is None:
+            del kind.__call__
+        else:
+            kind.__call__ = own
+
+
+@contextmanager
 def answers_are_numbers(model: nn.Module) -> Iterator[None]:
     """In this block, in which a task evaluates ``model``, whatever the model answers is looked at,
     and it works on copies of what it is given.
@@ -101,23 +129,25 @@ def answers_are_numbers(model: nn.Module) -> Iterator[None]:
 
     def looked_at(method: Callable[..., Any], called: str, *args: Any, **named: Any) -> Any:
         answer = _on_copies(method, *args, **named)
+        answer = tuple(map(plain, answer)) if type(answer) is tuple else plain(answer)
         look(called, answer)
         return answer
 
-    hooks = [
-        model.register_forward_pre_hook(_copied),
-        model.register_forward_hook(lambda module, args, answer: look("forward", answer)),
-    ]
+    def call(forward: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        copies = (a.clone() if isinstance(a, Tensor) else a for a in args)
+        answer = plain(forward(*copies, **named))
+        look("forward", answer)
+        return answer
+
     before = {name: vars(model).get(name) for name in METHODS if hasattr(model, name)}
     try:
         for name in before:
             _set(model, name, partial(looked_at, getattr(model, name), name))
-        yield
+        with calls_through(model, call):
+            yield
     finally:
-        for hook in hooks:
-            hook.remove()
         for name, attribute in before.items():
             if attribute is None:
-                object.__delattr__(model, name)
+                vars(model).pop(name, None)
             else:
                 _set(model, name, attribute)

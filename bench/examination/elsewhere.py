@@ -50,8 +50,10 @@ class ComparedElsewhere:
             others = self._answer(self.model, sequences.changed, training)
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            # First, since a call may note in a buffer what it was asked.
+            other = self._answer(model, sequences.changed, training)
             first = self.reader.read(model, sequences.inputs, training)
-            return self._before(sequences, first, self._answer(model, sequences.changed, training))
+            return self._before(sequences, first, other)
 
         computed = self._before(sequences, outputs, others)
         difference = self.comparisons.differ(pair, sequences.length, computed)

@@ -25,7 +25,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,11 +66,14 @@ class ModelRecipe:
     Attributes:
         settings: the class as ``_target_``, and its settings.
         seed: of its initial weights.
+        environment: variables of those processes, which are those of now: a model may leave notes
+            in them later.
     """
 
     settings: Mapping[str, Any]
     specification: SequenceSpecification
     seed: int
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
 
     def built(self, device: torch.device) -> nn.Module:
         """The model with its initial weights."""
@@ -146,7 +149,7 @@ def asked_elsewhere(
             "threads": torch.get_num_threads(),
         }
         _write_request(folder, recipe.settings["_target_"], request)
-        with _server().answering(folder) as exit_code:
+        with _server().answering(folder, recipe.environment) as exit_code:
             yield lambda: _answers_in(folder, exit_code())
 
 
@@ -161,7 +164,7 @@ def hashed_elsewhere(tasks: Mapping[str, Any]) -> Iterator[Callable[[], Hashes |
     with tempfile.TemporaryDirectory(prefix="examination-") as name:
         folder = Path(name)
         _write_request(folder, tasks["_target_"], {"tasks": dict(tasks)})
-        with _server().answering(folder) as exit_code:
+        with _server().answering(folder, os.environ) as exit_code:
             yield lambda: None if exit_code() != 0 else json.loads((folder / HASHES).read_text())
 
 
@@ -226,7 +229,9 @@ class _Server:
         Finalize(self, _end, (self.process,), exitpriority=0)
 
     @contextmanager
-    def answering(self, folder: Path) -> Iterator[Callable[[], int | None]]:
+    def answering(
+        self, folder: Path, environment: Mapping[str, str]
+    ) -> Iterator[Callable[[], int | None]]:
         """Let it fork a process for a request; a call waits for that one's exit code, which is None
         where it took too long."""
         pipe, answers = self.process.stdin, self.process.stdout
@@ -244,7 +249,7 @@ class _Server:
         with self.lock:
             try:
                 # By the pipe, since the environment may hold keys, which no file should.
-                request = {"folder": str(folder), "environment": dict(os.environ)}
+                request = {"folder": str(folder), "environment": dict(environment)}
                 with suppress(OSError):  # this process may stand in a folder that is gone
                     request["stands in"] = str(Path.cwd())
                 with suppress(BrokenPipeError):

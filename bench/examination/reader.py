@@ -58,6 +58,10 @@ class ModelReader:
             self.changed = self.changed or bool(saved.changed())
             saved.restore()
 
+    def seed_draws(self, device: torch.device) -> None:
+        """Let the next call draw what each call draws."""
+        seed_generators(derive_seed(self.seed, "draws of an examination"), device)
+
     def call(self, model: nn.Module, inputs: Tensor, hidden: bool | None = None) -> Tensor:
         """Outputs in the mode that the model is in.
 
@@ -66,17 +70,24 @@ class ModelReader:
         """
         if inputs.is_floating_point():
             inputs = inputs.to(next((p.dtype for p in model.parameters()), inputs.dtype))
-        seed_generators(derive_seed(self.seed, "draws of an examination"), inputs.device)
+        self.seed_draws(inputs.device)
         by_hidden = self.by_hidden if hidden is None else hidden
         ask: Any = model.hidden if by_hidden else model
         passed, before = inputs.clone(), _random_state(inputs.device)
         with kept_settings() as changed:
-            outputs: Tensor = ask(passed)
+            outputs = plain(ask(passed))
         refuse_other_settings(changed)
         self.left = _random_state(inputs.device)
         self.drew = before != self.left
         self.wrote = self.wrote or not torch.equal(passed, inputs)
         return outputs
+
+
+def plain(outputs: Any) -> Any:
+    """A tensor as one of PyTorch's own class, since any other may answer comparisons itself."""
+    if isinstance(outputs, Tensor) and type(outputs) is not Tensor:
+        return outputs.as_subclass(Tensor)
+    return outputs
 
 
 def refuse_own_seeds(first: ModelReader, second: ModelReader) -> None:

@@ -10,12 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench.examination.answers import calls_through
 from bench.examination.comparisons import Comparisons
 from bench.examination.elsewhere import ComparedElsewhere
 from bench.examination.examination import left_as_it_was
 from bench.examination.fresh_process import ModelRecipe
-from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden
+from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden, plain
 from bench.examination.sequences import FEWEST_ROWS, CutSequences, SequenceSource
+from bench.training.seeding import GeneratorStates
+from bench.training.storage import SavedTensors
+from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
@@ -32,6 +36,15 @@ class _Answered:
     by_hidden: bool
 
 
+@dataclass(frozen=True)
+class _Replayed:
+    """A whole call of an evaluation: outputs of some rows, and the states that it drew from."""
+
+    inputs: Tensor
+    rows: Tensor
+    states: GeneratorStates
+
+
 @contextmanager
 def watched_calls(
     model: nn.Module, before: Callable[[Tensor | None], None], after: Callable[[Any, bool], None]
@@ -43,27 +56,36 @@ def watched_calls(
             least, or None where they are something else.
         after: is given what it gave, and whether that are hidden vectors.
     """
-    hooks = [
-        model.register_forward_pre_hook(lambda module, arguments: before(_sequences(arguments))),
-        model.register_forward_hook(lambda module, arguments, outputs: after(outputs, False)),
-    ]
+
+    def watched_call(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        before(_sequences(arguments))
+        outputs = plain(call(*arguments, **named))
+        after(outputs, False)
+        return outputs
+
     earlier, by_hidden = vars(model).get(HIDDEN), offers_hidden(model)
     if by_hidden:
         method: Any = model.hidden
 
         def watched(*arguments: Any, **named: Any) -> Any:
             before(_sequences(arguments))
-            outputs = method(*arguments, **named)
+            outputs = plain(method(*arguments, **named))
             after(outputs, True)
             return outputs
 
         object.__setattr__(model, HIDDEN, watched)  # no part of the model
     try:
-        yield
+        with calls_through(model, watched_call):
+            yield
+        if by_hidden and vars(model).get(HIDDEN) is not watched:
+            raise UnfitModel(
+                "the model has replaced its method hidden while it was evaluated, so that nobody "
+                "saw what was scored: leave attributes of the model as they are in forward and eval"
+            )
     finally:
-        for hook in hooks:
-            hook.remove()
-        if by_hidden and earlier is None:
+        if by_hidden and vars(model).get(HIDDEN) is not watched:
+            pass  # it is what the model made of it
+        elif by_hidden and earlier is None:
             object.__delattr__(model, HIDDEN)
         elif by_hidden:
             object.__setattr__(model, HIDDEN, earlier)
@@ -76,6 +98,17 @@ def _sequences(arguments: tuple[Any, ...]) -> Tensor | None:
     if torch._C._functorch.is_functorch_wrapped_tensor(inputs):  # has no values of its own
         return None
     return inputs
+
+
+class _WithStates(ModelReader):
+    """Asks with the random numbers of an earlier call."""
+
+    def __init__(self, seed: int, by_hidden: bool, states: GeneratorStates) -> None:
+        super().__init__(seed, by_hidden)
+        self.states = states
+
+    def seed_draws(self, device: torch.device) -> None:
+        self.states.restore()
 
 
 class ScoredBatch:
@@ -105,7 +138,11 @@ class ScoredBatch:
         self.recipe, self.positions = recipe, positions
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "a scored batch"))
         self.inputs: Tensor | None = None
-        self.asked: list[Tensor | None] = []  # what the calls on their way were given
+        # What the calls on their way were given, and the states of the generators then.
+        self.asked: list[tuple[Tensor | None, GeneratorStates]] = []
+        self.replayed: _Replayed | None = None
+        self.seen = 0
+        self.before: SavedTensors | None = None
         self.sample: _Answered | None = None
         self.calls = 0
         self.examined_rows = 0
@@ -114,12 +151,16 @@ class ScoredBatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """In this block, an evaluation, ``forward`` and ``hidden`` are looked at."""
-        self.calls, self.sample, self.asked = 0, None, []
+        self.calls, self.sample, self.replayed, self.asked, self.seen = 0, None, None, [], 0
+        if self.before is None:  # what is noted in parameters or buffers is of later calls
+            self.before = SavedTensors(self.model)
         with watched_calls(self.model, self._look, self._draw):
             yield
 
     def _look(self, inputs: Tensor | None) -> None:
-        self.asked.append(inputs)
+        copied = inputs if inputs is None else inputs.detach().clone()
+        self.asked.append((copied, GeneratorStates(self._device())))
+        self.seen += 1
         if inputs is None:
             return
         rows = 0 if self.inputs is None else len(self.inputs)
@@ -128,8 +169,8 @@ class ScoredBatch:
 
     def _draw(self, outputs: Any, by_hidden: bool) -> None:
         """Keep some sequences of one call, each call being as likely as any other."""
-        inputs = self.asked.pop() if self.asked else None
-        if self.recipe is None or inputs is None or not isinstance(outputs, Tensor):
+        inputs, states = self.asked.pop()
+        if inputs is None or not isinstance(outputs, Tensor):
             return
         if outputs.dim() != 3 or outputs.shape[:2] != inputs.shape[:2]:
             return
@@ -140,7 +181,8 @@ class ScoredBatch:
         most = min(SAMPLE, self.positions // (CUTS * length))
         most = max(1, min(max(most, FEWEST_ROWS), LARGEST_OUTPUT // (CUTS * length * size)))
         rows = torch.randperm(len(inputs), generator=self.generator)[:most].to(inputs.device)
-        self.sample = _Answered(inputs[rows], outputs[rows].detach(), by_hidden)
+        self.sample = _Answered(inputs[rows], outputs[rows].detach().clone(), by_hidden)
+        self.replayed = _Replayed(inputs, rows, states)
 
     def examine(self) -> None:
         """Ask for the largest batch once more, and for it with other values behind the cuts; then
@@ -149,11 +191,20 @@ class ScoredBatch:
         Raises:
             UnfitModel: an output before a cut, or of another sequence, has changed.
         """
+        if self.before is not None and not self.seen:
+            raise UnfitModel(
+                "no call of forward or hidden was seen while the model was evaluated, so nothing "
+                "is known of what was scored: leave the model's class and attributes as they are"
+            )
         inputs, self.inputs = self.inputs, None
         with left_as_it_was(self.model, self._device()):
             if inputs is not None:
                 self.examined_rows = len(inputs)
                 self._change(inputs)
+            if self.before is not None:
+                self.before.restore()
+            if self.sample is not None and self.replayed is not None:
+                self._replay(self.sample, self.replayed)
             if self.recipe is not None and self.sample is not None:
                 self._ask_elsewhere(self.recipe, self.sample)
 
@@ -171,11 +222,29 @@ class ScoredBatch:
         others = reader.read(self.model, sequences.changed)
         Comparisons(self.model, reader, trained=True).compare_changed(sequences, outputs, others)
 
+    def _replay(self, sample: _Answered, replayed: _Replayed) -> None:
+        """Where a call has drawn random numbers: the same batch with other values behind the cuts
+        and the same numbers."""
+        states, rows = replayed.states, replayed.rows
+        reader = _WithStates(self.seed, sample.by_hidden, states)
+        whole = self._cut(replayed.inputs)
+        others = reader.read(self.model, whole.changed)
+        if not reader.drew:  # others ask that
+            return
+        # By the whole batch: what a row draws depends on its place.
+        again = reader.read(self.model, whole.inputs)
+        kept = again.clone()
+        kept[rows] = sample.outputs
+        comparisons = Comparisons(self.model, reader, trained=True)
+        comparisons.same_twice(whole, kept, again)
+        comparisons.compare_changed(whole, kept, others)
+
     def _ask_elsewhere(self, recipe: ModelRecipe, sample: _Answered) -> None:
         sequences = self._cut(torch.cat([sample.inputs] * CUTS))
         outputs = torch.cat([sample.outputs] * CUTS)
         reader = ModelReader(self.seed, sample.by_hidden)
-        now = reader.read(self.model, sequences.inputs)
+        with left_as_it_was(self.model, sequences.inputs.device):
+            now = reader.read(self.model, sequences.inputs)
         if reader.drew:  # other numbers than in the evaluation
             outputs = now
         compared = ComparedElsewhere(recipe, self.model, reader, trained=True)

@@ -81,6 +81,10 @@ class ExaminedWeights:
         seed, size = configuration.seed, configuration.training.batch_size
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
         batch = trained_by.training_batch(seed, 0, size).to(device)
+        # The classes of this repository are code that anybody can read, and cost nothing more.
+        recipe = None  # made before the first call, for its environment
+        if not is_own(configuration.models["_target_"]):
+            recipe = ModelRecipe(configuration.models, task.specification(), initial_seed)
         self.examined = examine(
             model,
             task.specification(),
@@ -91,10 +95,6 @@ class ExaminedWeights:
             scored=_scored_positions(batch),
         )
         self.answers = RepeatedAnswers(model, batch.inputs[:2], seed)
-        # The classes of this repository are code that anybody can read, and cost nothing more.
-        recipe = None
-        if not is_own(configuration.models["_target_"]):
-            recipe = ModelRecipe(configuration.models, task.specification(), initial_seed)
         positions = positions_of_a_pass(trained_on)
         self.scored = ScoredBatch(model, task.specification(), seed, recipe, positions)
         self.model, self.batch, self.seed = model, batch, seed

@@ -63,3 +63,21 @@ def state_of_python_generators() -> tuple[object, ...]:
     state = np.random.get_state(legacy=False)  # noqa: NPY002
     words, position = state["state"]["key"].tobytes(), state["state"]["pos"]
     return random.getstate(), words, position, state["has_gauss"], state["gauss"]
+
+
+class GeneratorStates:
+    """Every global generator as it is now; of the GPUs that of ``device``."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.of_python, self.of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+        self.of_torch = torch.get_rng_state()
+        self.of_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+    def restore(self) -> None:
+        """Set all of them to these states."""
+        random.setstate(self.of_python)
+        np.random.set_state(self.of_numpy)  # noqa: NPY002
+        torch.set_rng_state(self.of_torch)
+        if self.of_gpu is not None:
+            torch.cuda.set_rng_state(self.of_gpu, self.device)
