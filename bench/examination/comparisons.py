@@ -9,10 +9,12 @@ from torch import Tensor, nn
 
 from bench.examination.reader import ModelReader
 from bench.examination.rounding import (
+    MOST_ROUNDING,
     OutputDifference,
     Pair,
     is_rounding,
     largest_difference,
+    share,
     sizes_of,
     sum_lengths,
 )
@@ -172,7 +174,11 @@ class Comparisons:
         if length not in self._terms:
             self._terms[length] = sum_lengths(self.model, length)
         terms = self._terms[length]
-        difference = largest_difference(*(computed or pair(self.model)), terms)
-        if difference.ratio <= 1 or is_rounding(self.model, pair, difference, terms):
+        computed = computed or pair(self.model)
+        difference = largest_difference(*computed, terms)
+        if difference.ratio <= 1:
+            return None
+        # As it was found: a second look may not show it.
+        if share(*computed) <= MOST_ROUNDING and is_rounding(self.model, pair, difference, terms):
             return None
         return difference

@@ -171,7 +171,7 @@ def is_rounding(model: nn.Module, pair: Pair, difference: OutputDifference, term
     if not math.isfinite(difference.ratio):
         return False
     outputs, repeated, sizes = pair(model)
-    if _share(outputs, repeated, sizes) > MOST_ROUNDING or _has_direction(
+    if share(outputs, repeated, sizes) > MOST_ROUNDING or _has_direction(
         model, pair, _in_sizes(outputs, repeated, sizes)
     ):
         return False
@@ -201,7 +201,7 @@ def _in_sizes(first: Tensor, second: Tensor, sizes: Tensor) -> Tensor:
     return torch.where(same, 0.0, (first - second) / sizes).nan_to_num(1.0).clamp(-1.0, 1.0)
 
 
-def _share(first: Tensor, second: Tensor, sizes: Tensor) -> float:
+def share(first: Tensor, second: Tensor, sizes: Tensor) -> float:
     """Root mean square over positions of the largest difference there, in terms of its size."""
     return float(_in_sizes(first, second, sizes).abs().amax(2).double().square().mean().sqrt())
 

@@ -20,7 +20,7 @@ from models.specification import SequenceSpecification
 from tests.bench.examination import remembering_beside
 from tests.bench.examination.generated import Guest
 
-ASKING = ("examiner.py", "examination.py", "repeatability.py", "scored.py", "fresh_process.py")
+ASKING = ("examiner.py", "examination.py", "repeatability.py", "reader.py", "fresh_process.py")
 FIRST = 4  # tokens that a sequence is known by, and that are answered honestly
 
 Kept = dict[Any, Tensor]
