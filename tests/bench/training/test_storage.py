@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from bench.config.config import compose
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import (
+    SavedTensors,
     count_numbers,
     count_parameters,
     examine_storage,
@@ -265,3 +266,77 @@ def test_rules_of_a_shared_parameter_may_have_any_of_its_names() -> None:
     (capped,) = [group["params"] for group in groups if group["maximum_lr"] == 1e-5]
     assert [id(parameter) for parameter in capped] == [id(model.embed.weight)]
     assert sum(len(group["params"]) for group in groups) == 3
+
+
+class Filled(nn.Module):
+    """Adds positions from a cache in a buffer, filled up to a length that an attribute says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: Tensor
+        self.register_buffer("cache", torch.zeros(64), persistent=False)
+        self.note(0)
+
+    def note(self, length: int) -> None:
+        """Up to which length the cache is filled."""
+        self.length = length
+
+    def noted(self) -> int:
+        """What was noted."""
+        return self.length
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if (time := inputs.shape[1]) > self.noted():
+            self.fill(time)
+            self.note(time)
+        return inputs + self.cache[:time]
+
+    def fill(self, time: int) -> None:
+        """Positions 1 to ``time``."""
+        self.cache[:time] = torch.arange(1.0, time + 1)
+
+
+class Larger(Filled):
+    """The buffer is another tensor whenever it grows."""
+
+    def fill(self, time: int) -> None:
+        self.cache = torch.arange(1.0, time + 1)
+
+
+class NotedInPlace(Filled):
+    """The length is in a list."""
+
+    def note(self, length: int) -> None:
+        if not hasattr(self, "lengths"):
+            self.lengths: list[int] = []
+        self.lengths.append(length)
+
+    def noted(self) -> int:
+        return self.lengths[-1]
+
+
+class NotedInTensor(Filled):
+    """The length is in a tensor that is no buffer."""
+
+    def note(self, length: int) -> None:
+        if not hasattr(self, "reach"):
+            self.reach = torch.zeros((), dtype=torch.int64)
+        self.reach.fill_(length)
+
+    def noted(self) -> int:
+        return int(self.reach)
+
+
+@pytest.mark.parametrize("before", [0, 6])
+@pytest.mark.parametrize("kind", [Filled, Larger, NotedInPlace, NotedInTensor])
+def test_what_a_module_notes_of_a_cache_is_put_back_with_it(
+    kind: type[Filled], before: int
+) -> None:
+    model = nn.Sequential(kind())
+    if before:
+        model(torch.zeros(1, before))
+    saved = SavedTensors(model)
+    model(torch.zeros(1, 12))
+    saved.restore()
+    for time in (4, before + 3, 12, 20):
+        assert torch.equal(model(torch.zeros(1, time)), torch.arange(1.0, time + 1)[None])
