@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from core.progress import silent
-from models.memories.hashed_table import HashedTable
-from models.memories.limited_table import LimitedTable
-from models.memories.nearest_neighbour import NearestNeighbour
+from models.memories.tables.hashed_table import HashedTable
+from models.memories.tables.limited_table import LimitedTable
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.returning_keys import ReturningKeys, Stream
 
 SMALL: dict[str, Any] = {"size": 32, "tokens": 12, "events": 80, "turn": 20, "trials": 3}

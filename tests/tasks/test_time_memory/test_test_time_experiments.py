@@ -8,8 +8,8 @@ from bench.config.config import compose
 from bench.training.building import build_measurement, model_builder
 from core.progress import silent
 from models.memories.interface import Memory
-from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.stored_in_weights import StoredInWeights
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.test_time_memory.coding import Coding

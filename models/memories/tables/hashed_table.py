@@ -12,8 +12,8 @@ from torch import Tensor
 
 from models.layers.equal_keys import rows_of
 from models.memories.interface import Reading, wide
-from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.stored_pairs import euclidean
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 
 FINE = 1e4  # stripes to a unit of length, for a hash that tells neighbours apart
 
