@@ -173,7 +173,7 @@ class _Proof:
         older, newer = by_older.result(), by_newer.result()
         if newer.facts["codes"] != [new.task_code, new.model_code]:
             return CHANGED_MEANWHILE
-        result = _compare(older, newer, changed, shown_sweep(settings))
+        result = _compare(older, newer, changed, settings)
         for answers in (older, newer):  # of large models they are large
             shutil.rmtree(answers.folder)
         if isinstance(result, _Compared):
@@ -302,12 +302,16 @@ def _answers(
 
 
 def _compare(
-    older: _Answers, newer: _Answers, changed: Mapping[str, Sequence[TrainingVariant]], words: str
+    older: _Answers,
+    newer: _Answers,
+    changed: Mapping[str, Sequence[TrainingVariant]],
+    settings: Mapping[str, Any],
 ) -> _Compared | str:
     """What both sides made of one setting, held against each other; a clause if they differ."""
+    run_name = shown_sweep(settings)
     data = older.facts["data"]
     if newer.facts["data"] != data:
-        return f"the data are not the same ({words})"
+        return f"the data are not the same ({run_name})"
     configs = older.facts["config"], newer.facts["config"]
     if changed_one := changed_setting(*configs):
         return changed_one
@@ -316,7 +320,7 @@ def _compare(
     for dtype, variant in PLAIN.items():
         old, new = older.of(variant), newer.of(variant)
         if inexact := bounds.first_inexact(old["exact"], new["exact"]):
-            return f"{inexact} ({words})"
+            return f"{inexact} ({run_name})"
         other_bits = [older.of(other)["numbers"] for other in changed[dtype]]
         initial_weights, longest_sum = old["exact"]["the initial weights"], old["longest_sum"]
         numbers = old["numbers"], new["numbers"]
@@ -325,10 +329,10 @@ def _compare(
         else:
             difference = bounds.compare_in_float32(*numbers, other_bits)
         if difference.refusal:
-            return f"{difference.refusal} ({words})"
+            return f"{difference.refusal} ({run_name})"
         differences[dtype] = {k: float(f"{v:.3g}") for k, v in difference.shares.items()}
     run = RoundedRun(
-        words=words,
+        words=run_name,
         data=data,
         initial_weights=initial_weights,
         steps=STEPS,
