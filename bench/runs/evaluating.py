@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.config.config import training_configuration
 from bench.config.files import models_of
 from bench.config.groups import choices
 from bench.config.settings import Configuration
@@ -162,7 +161,7 @@ def _by_other_task(
             **{f"tasks.{key}": settings[key] for key in settings if key not in left_out},
         }
     )
-    of_training = training_configuration(recorded)
+    of_training = recorded.of_training()
     tasks = _with_settings_of_training(task, record, composed, of_training, settings)
     changes = {
         "label": record.label,

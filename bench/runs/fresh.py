@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from bench.config.config import training_configuration
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
 from bench.examination.task_data import fault_of_result
@@ -68,7 +67,7 @@ def make(
         if record.outcome == "diverged" and configuration.trained_on is not None:
             # The cause names the training, which has nothing to evaluate: its record is complete.
             role_of_training: Role = "single" if role == "final" else role
-            make(training_configuration(configuration), role_of_training, None, report)
+            make(configuration.of_training(), role_of_training, None, report)
         write_record(record, store.record_folder(role))
     track(record, configuration)
     return record, False
@@ -94,7 +93,7 @@ def _training_run(identity: Identity, store: Store, report: Report) -> TrainingR
     configuration = identity.configuration
     run_ids = identity.run_ids(configuration.seed, bitwise=True)
     work, *earlier = [store.work(run_id) for run_id in run_ids]
-    trained = training_configuration(configuration)
+    trained = configuration.of_training()
     training = None
     if trained is not configuration:
         training = _training_run(identify(trained), store, report)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bench.config.config import training_configuration
 from bench.config.files import shared_file
 from bench.config.groups import choices
 from bench.config.settings import Configuration
@@ -172,7 +171,7 @@ def _defaults(configuration: Configuration) -> Mapping[str, Any]:
 def _folders(configuration: Configuration) -> Iterator[Path]:
     """Where the run, and the training that it evaluates, keep their weights."""
     store = Store(configuration.store)
-    trained = training_configuration(configuration)
+    trained = configuration.of_training()
     for run in [configuration] if trained is configuration else [configuration, trained]:
         for run_id in identify(run).run_ids(run.seed, bitwise=True):
             yield store.work(run_id)

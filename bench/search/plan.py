@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
-from bench.config.command_line import read_with_lists, shown
+from bench.config.command_line import shown
 from bench.config.external import OURS, defaults_of, refuse_what_is_missing
 from bench.config.files import copied, models_of
 from bench.config.groups import GUEST, choices, record_name, taking_part
@@ -369,8 +369,3 @@ def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
     for configuration in configurations:
         keys |= {f"models.{key}" for key in configuration.models}
     return keys - {"models._target_"}
-
-
-def make_plan(words: Sequence[str]) -> SweepPlan:
-    """As :func:`plan_sweep`, of command-line words."""
-    return plan_sweep(read_with_lists(words))

@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from bench.config.config import training_configuration
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from bench.roofline.devices import Span
@@ -46,7 +45,7 @@ class SpeedsElsewhere(Speeds):
             return super()._cost(configuration, key, predictors)
         device = self.forecaster.device
         try:
-            forecast = self.forecaster.training(training_configuration(configuration)).seconds
+            forecast = self.forecaster.training(configuration.of_training()).seconds
         except UserError:
             return self._by_flops(configuration, key)
         return ExpectedCost(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.records import equivalence, store
 from bench.records.code import code_hash
 from bench.records.equivalence import (
@@ -27,10 +26,10 @@ from bench.runs.proofs.wanted import BASELINES, Wanted
 from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify
 from bench.search.driver import records_of
-from bench.search.plan import make_plan
 from core.errors import UserError
 from core.files import write_atomically
 from tests.bench.records import make_record
+from tests.configurations import compose, make_plan
 
 CONFIG = {"tasks": {"_target_": "tasks.old.Task", "size": 3}, "models": {"_target_": "models.m.M"}}
 

@@ -10,7 +10,6 @@ import pytest
 
 from bench import evaluate, sweep, train
 from bench.config import source_files
-from bench.config.config import compose
 from bench.executors.outpost import WatchedFolder
 from bench.records import provenance
 from bench.records.code import code_hash, modules_behind
@@ -18,10 +17,10 @@ from bench.records.schema import RunRecord, read_records
 from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
 from bench.search.luggage import RunLuggage
-from bench.search.plan import make_plan
 from core.errors import OK, USAGE, UserError
 from core.progress import silent
 from leaderboards.checks.admission import check
+from tests.configurations import compose, make_plan
 
 NET = """
 import torch

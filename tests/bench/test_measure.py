@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from bench import evaluate, measure, train
-from bench.config.config import compose
 from bench.records.schema import read_record
 from bench.runs.measuring import MeasuringRun
 from bench.runs.obtain import obtain
@@ -13,6 +12,7 @@ from core.errors import UserError
 from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
+from tests.configurations import compose
 
 WORDS = ["tasks=test_time_memory", "models=delta_rule", "tasks.counts=[4,8]", "tasks.items=8"]
 

@@ -12,7 +12,6 @@ from streamlit.testing.v1 import AppTest
 import bench
 from bench import evaluate, sweep, train
 from bench.config import groups, source_files
-from bench.config.config import compose
 from bench.config.source_files import forget_edited, use_named
 from bench.records import numbers
 from bench.records.code import code_hash, forget_code
@@ -26,6 +25,7 @@ from leaderboards.checks.admission import check
 from leaderboards.contents import OpenBoard
 from leaderboards.render import task_label
 from tasks.interface import Batch
+from tests.configurations import compose
 
 TASK = '''
 """A task of somebody else."""

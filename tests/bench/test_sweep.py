@@ -15,7 +15,6 @@ from bench.search import jobs
 from bench.search.contender import Contender, ModelResult
 from bench.search.driver import SweepResult, records_of
 from bench.search.jobs import Job, execute
-from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
 from bench.sweep import main
@@ -27,6 +26,7 @@ from tests.bench.conftest import SWEEP, TINY, outcome, states
 from tests.bench.processes import workers_of
 from tests.bench.records import make_record
 from tests.commands import start
+from tests.configurations import make_plan
 
 # Whatever disturbs a sweep, its runs end with the same bits.
 pytestmark = pytest.mark.bitwise

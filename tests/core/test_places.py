@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.writing.side_by_side import PromptSettings
 from core.errors import UserError
 from core.files import fixed_working_directory
 from core.places import absolute, absolute_if_path, is_path, shown
 from leaderboards.arguments import read
+from tests.configurations import compose
 
 RUN = ("tasks=babistories", "models=lstm", "preset=smoke")
 

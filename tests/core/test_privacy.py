@@ -12,7 +12,6 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.config.config import compose
 from bench.records import provenance
 from bench.runs.obtain import obtain
 from bench.training.building import build_task
@@ -20,6 +19,7 @@ from bench.training.unfit import UnfitModel
 from core.files import ROOT
 from core.privacy import told_command, told_message, told_word
 from tasks.measurement import Diverged
+from tests.configurations import compose
 
 WORDS = ["tasks=regbench", "models=gpt2", "training.steps=1"]
 PLACES = [

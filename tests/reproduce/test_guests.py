@@ -9,7 +9,6 @@ import pytest
 from bench.config import groups
 from bench.config.groups import choices, contenders, taking_part
 from bench.records.schema import Headline, read_records, write_record
-from bench.search.plan import make_plan
 from core.errors import OK, RUN_FAILED, UserError
 from reproduce import experiment
 from reproduce.__main__ import reproductions
@@ -18,6 +17,7 @@ from reproduce.console import guest_lines
 from reproduce.plotting import models
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Picture
+from tests.configurations import make_plan
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import regbench
 

@@ -7,13 +7,13 @@ import pytest
 
 from bench.config.groups import choices
 from bench.records.schema import Curve, RunRecord
-from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.experiment import Experiment
 from reproduce.in_context_regression import in_context_regression as regression
 from reproduce.plotting.models import label
 from reproduce.state_tracking import state_tracking as tracking
 from tests.bench.records import make_record
+from tests.configurations import make_plan
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble

@@ -7,11 +7,11 @@ import pytest
 from bench.config.command_line import read
 from bench.records.schema import read_records
 from bench.search.driver import records_of
-from bench.search.plan import make_plan
 from core.errors import OK, UserError
 from core.progress import silent
 from reproduce.claims.controls import UNTRAINED
 from reproduce.untrained import main
+from tests.configurations import make_plan
 
 
 def test_untrained_twins_of_a_sweep_stand_beside_its_final_runs(tmp_path: Path, capsys) -> None:

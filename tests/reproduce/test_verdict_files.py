@@ -8,12 +8,12 @@ import pytest
 
 from bench.records.store import Store
 from bench.search.contender import Contender
-from bench.search.plan import make_plan
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from leaderboards.build import FOLDER
 from reproduce import committed, writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
+from tests.configurations import make_plan
 from tests.reproduce.plans import in_words
 from tests.reproduce.test_command import FIGURES, fill
 

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from bench.config.config import compose
 from bench.runs.obtain import obtain
-from bench.search.plan import make_plan
 from bench.training.building import build_task
 from tasks.multi_query_recall import MultiQueryRecall
 from tasks.multi_query_recall.sequences import DISTANCE_EXPONENT, Recall, draw
 from tests.closeness import assert_near
+from tests.configurations import compose, make_plan
 
 SMALL: dict[str, Any] = {"vocabulary": 64, "length": 32, "validation_size": 50, "test_size": 400}
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.config.config import training_configuration
 from bench.config.samplers import tried
 from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord
@@ -44,7 +43,7 @@ def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 def single_run(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
     """A run of its own, by whichever of its names it has a record."""
     key = f"{configuration.seed} {configuration.setting}"
-    trained = training_configuration(configuration)
+    trained = configuration.of_training()
     training = key
     if trained is not configuration:
         training = f"{configuration.seed} {trained.setting}"

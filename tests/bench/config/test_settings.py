@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.config.command_line import read
-from bench.config.config import compose
 from bench.config.groups import taking_part
 from bench.config.settings import Configuration
 from core.errors import UserError
 from core.words import words_of
+from tests.configurations import compose
 
 BASE = {"tasks": "three_moons", "models": "gpt2", "preset": "smoke"}
 VALUES = st.one_of(

@@ -7,7 +7,6 @@ from typing import Literal
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records import equivalence
 from bench.records.equality.rounded_runs import RoundedRun
@@ -36,6 +35,7 @@ from leaderboards.tables.grouping import arrange
 from leaderboards.tables.summaries import summary_of
 from tests.bench.conftest import TINY
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 Proof = Literal["definitions", "runs", "rounding"]
 CONFIG = {"tasks": {"_target_": "tasks.t.T"}, "models": {"_target_": "models.m.M"}}

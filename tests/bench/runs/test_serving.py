@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.provenance import library_versions, sha256_of
 from bench.records.schema import RunRecord, read_record, write_record
@@ -16,6 +15,7 @@ from bench.runs.serving import identify, known_data, serve, serve_baselines
 from bench.training.building import data_hashes
 from core.errors import UserError
 from tests.committed import committed_records
+from tests.configurations import compose
 from tests.conftest import told_by_a_process
 
 # Tiny data that no committed record is of.
@@ -26,7 +26,7 @@ HERE = sha256_of(library_versions())
 TOLD = """
 import json, sys
 from bench.runs.obtain import obtain, obtain_baselines
-from bench.config.config import compose
+from tests.configurations import compose
 words = sys.argv[1:]
 found = [obtain(compose(words)), *obtain_baselines(compose(words))]
 print(json.dumps([[one.run_id for one in found], "torch" in sys.modules]))
@@ -34,7 +34,7 @@ print(json.dumps([[one.run_id for one in found], "torch" in sys.modules]))
 SWEEP = """
 import json, multiprocessing, sys
 from bench.search.driver import run_plan
-from bench.search.plan import make_plan
+from tests.configurations import make_plan
 from core.progress import silent
 result = run_plan(make_plan(sys.argv[1:]), silent)
 (model,) = result.models

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose, training_configuration
 from bench.evaluate import main as evaluate
 from bench.records.schema import RunRecord, read_record
 from bench.runs.obtain import obtain
@@ -16,6 +15,7 @@ from bench.search.jobs import Job, execute
 from bench.training import building, loop
 from core.errors import UserError
 from core.progress import silent
+from tests.configurations import compose
 
 pytestmark = pytest.mark.bitwise  # what is trained again, or served, is the same
 
@@ -80,7 +80,7 @@ def test_one_training_serves_both_tasks(place: Path) -> None:
     assert on_stories.curves["training_loss"] == on_articles.curves["training_loss"]
     assert on_stories.metrics["validation"]["loss"] == on_articles.metrics["validation"]["loss"]
     other = compose(words(place, "wikipedia", "tasks.windows=3"))
-    assert training_configuration(other).tasks == compose(words(place, "babistories")).tasks
+    assert other.of_training().tasks == compose(words(place, "babistories")).tasks
 
 
 def test_a_saved_run_is_measured_by_another_task(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.config.config import compose
 from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, read_records, write_record
@@ -18,6 +17,7 @@ from bench.search.plan import Entry
 from bench.search.remaining.pace import Pace
 from core.progress import silent
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 LR = "training.lr"
 RATES = (1e-3, 2e-3, 5e-3, 1e-2)

@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import RunRecord, read_record, read_records, write_record
 from bench.records.store import Store
 from bench.runs.obtain import obtain
 from bench.search.driver import run_plan
 from bench.search.jobs import Job
-from bench.search.plan import make_plan
 from core.progress import silent
 from leaderboards import build
+from tests.configurations import compose, make_plan
 
 RUN = ["tasks=in_context_regression", "models=gpt2", "preset=smoke", "device=cpu"]
 COMMITTED_SEEDS = 1

@@ -7,7 +7,6 @@ from pathlib import Path
 import optuna
 import pytest
 
-from bench.config.config import compose
 from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord
@@ -18,6 +17,7 @@ from bench.search.plan import Entry
 from bench.search.remaining.pace import Pace
 from core.progress import silent
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
+from tests.configurations import compose
 
 ERRORS = [(0.2, 0.2, 0.2), (0.3, 0.3, 0.3), (0.4, 0.4, 0.4)]
 BEST = RATES[0]

@@ -5,18 +5,17 @@ from dataclasses import replace
 import joblib
 import pytest
 
-from bench.config.config import compose
 from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
 from bench.search.contender import Contender
 from bench.search.estimate import Estimate, estimate, print_estimates
 from bench.search.placement import workers_at_once
-from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.sweep import main
 from core.errors import OK, RUN_FAILED
 from core.progress import duration, silent
 from tests.bench.conftest import TINY
+from tests.configurations import compose, make_plan
 
 
 def test_dry_run_of_what_cannot_run_fails(capsys):

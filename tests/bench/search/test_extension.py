@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.config.config import compose
 from bench.config.search_space import reach_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, Study, Trial
 from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
-from bench.search.plan import Entry, make_plan
+from bench.search.plan import Entry
 from bench.search.published import Chosen
 from bench.search.remaining.pace import Pace
 from bench.search.storage import open_storage
 from core.progress import silent
+from tests.configurations import compose, make_plan
 
 LR, HEADS = "training.lr", "models.heads"
 KEYS = {"gpt2": (LR, HEADS), "lstm": (LR,)}

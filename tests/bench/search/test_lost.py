@@ -7,7 +7,6 @@ import optuna
 import psutil
 import pytest
 
-from bench.config.config import compose
 from bench.executors import processes
 from bench.executors.interface import ATTEMPTS, Done
 from bench.executors.processes import InProcess
@@ -16,7 +15,7 @@ from bench.records.store import Store
 from bench.search import driver
 from bench.search.contender import Contender
 from bench.search.driver import records_of
-from bench.search.plan import Entry, make_plan
+from bench.search.plan import Entry
 from bench.search.remaining.pace import Pace
 from core.errors import RUN_FAILED, UserError
 from core.progress import silent
@@ -24,6 +23,7 @@ from tests.bench.conftest import SWEEP, outcome
 from tests.bench.processes import workers_of
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
 from tests.bench.search.test_drivers import two_drivers
+from tests.configurations import compose, make_plan
 
 ERRORS = [(0.2, 0.2, 0.2), (0.3, 0.3, 0.3), (0.4, 0.4, 0.4)]
 DEATH = f"its worker died {ATTEMPTS} times, at last killed by SIGKILL"

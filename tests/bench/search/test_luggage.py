@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.settings import RaySettings
 from bench.executors.cluster import Cluster
 from bench.executors.outpost import Keeper, WatchedFolder, packed
@@ -18,6 +17,7 @@ from bench.search.jobs import Job, execute
 from bench.search.luggage import RunLuggage
 from core.errors import UserError
 from core.progress import silent
+from tests.configurations import compose
 
 RUN = [
     "tasks=three_moons",

@@ -4,14 +4,13 @@ import pytest
 from torch import nn
 
 from bench.config.budgets import Asked
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.runs.obtain import find_widths
-from bench.search.plan import make_plan
 from bench.training.budget import find_width
 from bench.training.building import build_model, build_task
 from core.errors import UserError
 from models.specification import SequenceSpecification
+from tests.configurations import compose, make_plan
 
 find_widths()  # as the commands do that train
 BASE = ["tasks=state_tracking", "preset=smoke"]

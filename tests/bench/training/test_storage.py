@@ -11,7 +11,6 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from bench.config.config import compose
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import (
     count_numbers,
@@ -24,6 +23,7 @@ from bench.training.storage import (
     shared_names,
 )
 from bench.training.unfit import UnfitModel
+from tests.configurations import compose
 from tests.models.built import GUESTS, NAMES, SPECIFICATIONS, small_model
 
 ROWS, WIDTH = 5, 4

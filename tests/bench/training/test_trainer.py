@@ -16,7 +16,7 @@ TWICE = """
 import hashlib, sys, tempfile
 from pathlib import Path
 import torch
-from bench.config.config import compose
+from tests.configurations import compose
 from bench.training.building import build_model, build_task
 
 LEFT_OUT = {"matplotlib", "scipy", "transformers"}
@@ -109,7 +109,7 @@ import json, sys, torch
 sys.path.insert(0, sys.argv[1])
 from bench.training.loop import trainer_of
 from bench.training.trainer import Trainer
-from bench.config.config import compose
+from tests.configurations import compose
 settings = compose(["tasks=regbench", "models=gpt2"]).training
 trainer_of(settings, torch.device("cpu"), 1)
 asked_by_us = "mpi4py" in sys.modules

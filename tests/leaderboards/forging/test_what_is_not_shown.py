@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.equivalence import Code, flat, names
 from bench.records.identity import identity_of, settled
 from bench.records.layout import LAYOUT, LAYOUT_FILE
@@ -22,6 +21,7 @@ from leaderboards.contents import OpenBoard
 from leaderboards.tables.builder import build_board
 from leaderboards.verification.submission import ModelSource, SubmitterStatement, disagreement
 from tests.committed import committed_paths
+from tests.configurations import compose
 from tests.leaderboards.forging.changes import Content
 from tests.leaderboards.forging.changes import identify as identified
 from tests.leaderboards.sending import sealed

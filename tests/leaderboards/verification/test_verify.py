@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bench import train
-from bench.config.config import compose
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted, contradiction
 from bench.records.equivalence import todays_name
@@ -40,6 +39,7 @@ from leaderboards.verification.messages import holds, lines_about
 from leaderboards.verification.submission import read_submission
 from leaderboards.verification.targets import asked
 from tests.committed import committed_paths, seeds_beside
+from tests.configurations import compose
 from tests.leaderboards.conftest import record as made_up
 from tests.leaderboards.forging.changes import Content, identify
 from tests.leaderboards.forging.generated import generated

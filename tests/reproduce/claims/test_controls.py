@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
-from bench.search.plan import make_plan
 from core.statistics import LEVEL
 from leaderboards.build import FOLDER
 from leaderboards.tables.builder import build_board
@@ -34,6 +32,7 @@ from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDEC
 from reproduce.experiment import Experiment
 from tests.bench.records import make_record
 from tests.committed import committed_records
+from tests.configurations import compose, make_plan
 from tests.reproduce.plans import in_words
 
 MODEL = Runs("the model", model="gpt2")

@@ -10,7 +10,6 @@ import pytest
 from matplotlib.textpath import TextPath
 from pydantic import ValidationError
 
-from bench.config.config import compose
 from bench.config.groups import choices, model_groups, taking_part
 from bench.records.schema import Curve
 from core.errors import UserError
@@ -23,6 +22,7 @@ from reproduce.plotting.looks import edges, look_of, moved
 from reproduce.plotting.marks import legend_entries
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 from reproduce.plotting.renderer import images, render
+from tests.configurations import compose
 from tests.reproduce.records import regbench
 
 

@@ -14,13 +14,12 @@ import pytest
 
 import bench.runs.shelf
 from bench.config.command_line import read
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import Store
 from bench.runs.serving import identify
 from bench.runs.shelf import Shelf, training_key
-from bench.search.plan import make_plan, plan_sweep
+from bench.search.plan import plan_sweep
 from core.errors import OK, UserError
 from reproduce.__main__ import reproductions
 from reproduce.claims.claims import ClaimResult
@@ -36,6 +35,7 @@ from reproduce.request import Request
 from tests import commands
 from tests.bench.records import make_record
 from tests.committed import copied_folder
+from tests.configurations import compose, make_plan
 from tests.reproduce.plans import in_words
 
 FIGURES = reproductions()

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.runs.obtain import obtain
 from bench.training.building import build_measurement, model_builder
 from core.errors import UserError
@@ -21,6 +20,7 @@ from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.memory_in_the_loop import MemoryInTheLoop, endpoint
+from tests.configurations import compose
 from tests.tasks.memory_in_the_loop import chat_server
 from tests.tasks.memory_in_the_loop.chat_server import CAUTIOUS, Reply, cautious
 
