@@ -15,8 +15,8 @@ from bench.records.numbers import items_of, over_seeds
 from bench.records.report import in_full, table_of
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
-from bench.search.contender import ModelResult
 from bench.search.driver import SweepResult
+from bench.search.model_search import ModelResult
 from core.amounts import amount
 from core.places import shown
 from core.privacy import DETAILS

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.search.exchange import open_exchange
+from bench.search.coordinator import open_coordinator
 from core.errors import OK, RUN_FAILED, UserError
 from core.escaping import terminal
 from core.progress import duration
@@ -26,8 +26,8 @@ from reproduce.request import Request
 
 def take_in(storage: str, store: Path) -> None:
     """Copy to the store what other machines have made, where drivers share a database."""
-    if exchange := open_exchange(storage, store):
-        exchange.take_in(store)
+    if coordinator := open_coordinator(storage, store):
+        coordinator.take_in(store)
 
 
 @dataclass

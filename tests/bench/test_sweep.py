@@ -12,9 +12,9 @@ from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.runs.serving import identify
 from bench.search import jobs
-from bench.search.contender import Contender, ModelResult
 from bench.search.driver import SweepResult, records_of
 from bench.search.jobs import Job, execute
+from bench.search.model_search import ModelResult, ModelSearch
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
 from bench.sweep import main
@@ -276,14 +276,14 @@ def test_busy_run_stops_the_sweep_and_loses_no_trial(tmp_path):
 def test_stores_that_share_a_database_do_not_share_trials(tmp_path):
     address = f"storage=sqlite:///{tmp_path}/studies.db"
     storage = open_storage(address.removeprefix("storage="), tmp_path)
-    a = Contender(one_entry(tmp_path / "a", address), storage, Store(tmp_path / "a"))
+    a = ModelSearch(one_entry(tmp_path / "a", address), storage, Store(tmp_path / "a"))
     trial = a.study.ask()
-    b = Contender(one_entry(tmp_path / "b", address), storage, Store(tmp_path / "b"))
+    b = ModelSearch(one_entry(tmp_path / "b", address), storage, Store(tmp_path / "b"))
     assert b.study.name != a.study.name
     a.study.tell_failure(trial, "failed", "told by its own driver")  # not ended by the other
     spelling = Store(tmp_path / "b" / ".." / "a")
     assert (
-        Contender(one_entry(spelling.root, address), storage, spelling).study.name == a.study.name
+        ModelSearch(one_entry(spelling.root, address), storage, spelling).study.name == a.study.name
     )
 
 

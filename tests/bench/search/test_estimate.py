@@ -7,8 +7,8 @@ import pytest
 
 from bench.records.store import Store
 from bench.runs.obtain import serve_or_make
-from bench.search.contender import Contender
 from bench.search.estimate import Estimate, estimate, print_estimates
+from bench.search.model_search import ModelSearch
 from bench.search.placement import workers_at_once
 from bench.search.storage import open_storage
 from bench.sweep import main
@@ -39,8 +39,8 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     assert "n_trials=9, but the search space has only 4 settings" in shown
     # As many as the progress of the sweep itself counts.
     entry = make_plan(words).entries[0]
-    contender = Contender(entry, open_storage("journal", tmp_path), Store(tmp_path))
-    assert contender.runs == 7
+    model_search = ModelSearch(entry, open_storage("journal", tmp_path), Store(tmp_path))
+    assert model_search.runs == 7
 
 
 def test_dry_run_counts_the_flops_that_records_have(tmp_path):

@@ -25,7 +25,7 @@ from bench.records.schema import FINISHED, Cost, RunRecord, read_record, write_r
 from bench.records.store import Store
 from bench.runs.serving import headline_of, identify, known_data
 from bench.runs.together import by_shape, most_together, together_of
-from bench.search.exchange import Exchange
+from bench.search.coordinator import Coordinator
 from bench.search.jobs import Job, JobStack, describe_loss
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search, wider_search
@@ -66,7 +66,7 @@ class ModelResult:
     lost: list[str] = field(default_factory=list)
 
 
-class Contender:
+class ModelSearch:
     """One model on its way through a sweep.
 
     After the trials, each with the first seed, the best setting is trained with all seeds, and from
@@ -79,7 +79,7 @@ class Contender:
         entry: Entry,
         storage: optuna.storages.BaseStorage,
         store: Store,
-        exchange: Exchange | None = None,
+        coordinator: Coordinator | None = None,
     ) -> None:
         self.entry, self.store = entry, store
         configuration = self.configuration = entry.configuration
@@ -96,7 +96,7 @@ class Contender:
 
         reach = [sweep.extend] if sweep.extend else []
         # A storage may serve several stores by turns.
-        shared = sweep.storage != JOURNAL and exchange is None
+        shared = sweep.storage != JOURNAL and coordinator is None
         store_path = [str(store.root.resolve())] if shared else []
         names = names_of(entry.space, *reach, *store_path)
         existing_names = optuna.get_all_study_names(storage)
@@ -108,7 +108,7 @@ class Contender:
             seed=seed,
             headline=headline_of(configuration),
             reach=reach_of(entry.space, sweep.extend),
-            exchange=exchange,
+            coordinator=coordinator,
         )
         self.study = self.open_study(space=entry.space, budget=sweep.n_trials)
         self.committed: Chosen | None = None  # in the place of trials

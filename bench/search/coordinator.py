@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class RunClaim:
+class Lease:
     """What is known of a run that a driver wants to make.
 
     Attributes:
@@ -58,7 +58,7 @@ class RunClaim:
     record: str = ""
 
 
-class Exchange:
+class Coordinator:
     """One driver's view of what all of them tell.
 
     Args:
@@ -125,21 +125,21 @@ class Exchange:
             with suppress(UserError):  # the server is gone, and this driver soon dead to others
                 self._alone(lambda connection: connection.execute(end))
 
-    def claim(self, run: str, near: str = "", study: str = "") -> RunClaim:
+    def lease(self, run: str, near: str = "", study: str = "") -> Lease:
         """Ask for a run.
 
         Args:
             near: a run whose weights this one takes: it is for the driver that has them, if that
                 one comes to it too, since it is at the same study.
         """
-        return self._alone(lambda connection: self._claim(connection, run, near, study))
+        return self._alone(lambda connection: self._lease(connection, run, near, study))
 
-    def _claim(self, connection: sql.Connection, run: str, near: str, study: str) -> RunClaim:
+    def _lease(self, connection: sql.Connection, run: str, near: str, study: str) -> Lease:
         wanted = sql.select(_RUNS).where(_RUNS.c.run.in_([run, near]))
         rows = {row.run: row for row in connection.execute(wanted)}
         row_of_run = rows.get(run)
         if row_of_run is not None and row_of_run.record is not None:
-            return RunClaim("done", row_of_run.record)
+            return Lease("done", row_of_run.record)
         for row in rows.values():
             if row.driver == self.name:
                 continue
@@ -147,9 +147,9 @@ class Exchange:
             studies = str(connection.execute(of_driver).scalar()).splitlines()
             may_make_it = row is row_of_run or study in studies
             if may_make_it and _is_alive(connection, row.driver):
-                return RunClaim("held")
+                return Lease("held")
         self._put(connection, run, None)
-        return RunClaim("owned")
+        return Lease("owned")
 
     def give(self, run: str, record: str) -> None:
         """Tell all of a finished run; one that all know stays with the driver that made it."""
@@ -172,7 +172,7 @@ class Exchange:
         finished = sql.select(_RUNS.c.run).where(_RUNS.c.record.is_not(None))
         for (run,) in self._alone(lambda connection: connection.execute(finished).all()):
             if not (store / run).exists():
-                self.take(store, run, self.claim(run).record)
+                self.take(store, run, self.lease(run).record)
 
     def take(self, store: Path, run: str, record: str) -> None:
         """Write one record; whoever reads it checks what it holds."""
@@ -191,12 +191,12 @@ def _is_alive(connection: sql.Connection, driver: str | None) -> bool:
 
 
 @cache
-def open_exchange(address: str, store: Path) -> Exchange | None:
-    """The exchange of a store's driver; None where a database or journal has one driver alone."""
+def open_coordinator(address: str, store: Path) -> Coordinator | None:
+    """That of a store's driver; None where a database or journal has one driver alone."""
     if not is_server(address):
         return None
     studies = Store(store).studies
-    return Exchange(address, f"{platform.node()[:60]}-{_name_in(studies)}", studies)
+    return Coordinator(address, f"{platform.node()[:60]}-{_name_in(studies)}", studies)
 
 
 def _name_in(studies: Path) -> str:

@@ -29,7 +29,7 @@ RECORDS = ("records", "trials", "controls")  # folders of a store
 
 
 @dataclass(frozen=True)
-class RunLuggage:
+class JobPayload:
     """Weights, checkpoints and records, by their places below the store.
 
     Attributes:
@@ -48,7 +48,7 @@ class RunLuggage:
     @classmethod
     def of_this_process(
         cls, device: str, configurations: Iterable[Configuration] = ()
-    ) -> RunLuggage:
+    ) -> JobPayload:
         """What the driver has."""
         sources = {}
         for configuration in configurations:
