@@ -25,7 +25,7 @@ from bench.records.code import forget_code, named_class
 from bench.records.schema import RunRecord
 from bench.records.schema import read_records as records_below
 from bench.records.store import COMMITTED, Store
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.runs.saved import SavedRun
 from bench.runs.saved import load_run as load_saved
 from bench.search.driver import records_of
@@ -219,7 +219,7 @@ def run(
     overrides = _joined(task, preset, _of_run(model, seed, device, store), settings)
     configuration = Configuration.of(with_available_text(overrides))
     with _shown(quiet) as report:
-        return obtain(configuration, report=report)
+        return get_or_run(configuration, report=report)
 
 
 def run_sweep(

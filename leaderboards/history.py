@@ -19,7 +19,7 @@ from typing import Any
 from pyarrow import parquet
 
 from bench.records.code import forget_code
-from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
+from bench.records.equivalence import IN_CHECKOUT, Code, current_name
 from bench.records.provenance import SECONDS_FOR_GIT
 from bench.records.record_files import records_below
 from bench.records.schema import Provenance, json_of
@@ -166,7 +166,7 @@ def stale_records(root: Path) -> list[str]:
         choices = [record["config"].get(section) for section in ("tasks", "models")]
         key = json.dumps([code.model_dump(), choices], sort_keys=True)
         if key not in current:
-            current[key] = todays_name(record["config"], provenance, root) is not None
+            current[key] = current_name(record["config"], provenance, root) is not None
         if not current[key]:
             kind = f"{record['task']}, {record['model']}"
             counts[kind] = counts.get(kind, 0) + 1

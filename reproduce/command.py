@@ -88,7 +88,7 @@ def _make(name: str, experiment: Experiment, request: Request) -> int:
     if source is not None:
         records = existing(request, experiment, source)
     else:
-        records = by_name("reproduce.making:obtain")(request, experiment)
+        records = by_name("reproduce.making:get_or_run_all")(request, experiment)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, experiment, records, request.view, folder)
     shown_records = without_twins(records)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bench.records.store import Store
-from bench.runs.shelf import Shelf
+from bench.runs.catalog import RecordCatalog
 from bench.search.estimate import foretell, print_run_count
 from bench.search.plan import plan_sweep
 from bench.search.remaining.left import in_folder, in_kinds
@@ -21,12 +21,12 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
     that is served whole is not estimated, but for another device, where no record counts."""
     plan = request.plan(experiment)
     configurations = single_runs(experiment, plan)
-    shelf = _shelf(request, plan)
+    catalog = _catalog(request, plan)
     plans = {}
     sweeps = [plan_sweep(settings) for settings in plan.sweeps]
     of_sweeps = zip(sweep_names(plan.sweeps), plan.sweeps, sweeps, strict=True)
     for name, settings, sweep in of_sweeps:
-        pending = missing(planned(Plan(sweeps=(settings,)), shelf, experiment.control))
+        pending = missing(planned(Plan(sweeps=(settings,)), catalog, experiment.control))
         if request.device_like or any(run.role != "baseline" for run in pending):
             plans[name] = replace(sweep, device_like=request.device_like)
         else:
@@ -38,13 +38,13 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
         print(f"and {len(controls)} controls: the same before their training")
     if request.device_like is not None and not plans:
         print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")
-    print(_left(request, planned(plan, shelf, experiment.control, with_trials=True)))
+    print(_left(request, planned(plan, catalog, experiment.control, with_trials=True)))
 
 
-def _shelf(request: Request, plan: Plan) -> Shelf:
+def _catalog(request: Request, plan: Plan) -> RecordCatalog:
     """Where the plan finds what was run already."""
     folders = committed_folders(request, plan) if request.committed else []
-    return Shelf(request.view.preset, Store(request.store), tuple(folders))
+    return RecordCatalog(request.view.preset, Store(request.store), tuple(folders))
 
 
 def _left(request: Request, runs: Sequence[PlannedRun]) -> str:

@@ -9,7 +9,7 @@ from bench.config.settings import Configuration
 from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, record_path
-from bench.runs.obtain import obtain_baselines
+from bench.runs.get_or_run import get_or_run_baselines
 from bench.search.batch import make_all
 from bench.search.driver import records_of
 from bench.search.plan import plan_sweep
@@ -23,7 +23,7 @@ from reproduce.planned import sweep_names
 from reproduce.request import Request
 
 
-def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
+def get_or_run_all(request: Request, experiment: Experiment) -> list[RunRecord]:
     """Every run that the plan names, and the twins of its controls: served, or made. The controls
     of a sweep follow it at once, so that its claims can be judged while the next one trains."""
     plan = request.plan(experiment)
@@ -49,7 +49,7 @@ def obtain(request: Request, experiment: Experiment) -> list[RunRecord]:
             take((), experiment.control.twins_of((), (sweep,)))
         take(configurations, experiment.control.twins_of(configurations, ()))
         for settings in plan.baselines:
-            predictors = obtain_baselines(Configuration.of(settings), show)
+            predictors = get_or_run_baselines(Configuration.of(settings), show)
             records |= {record.run_id: record for record in predictors}
     runs = _with_committed(request, experiment, one_of_each(records.values()))
     own_twins = experiment.control.twins(runs, one_of_each(twins.values()))

@@ -11,7 +11,7 @@ from bench.config.settings import Configuration
 from bench.config.source_files import source_name
 from bench.config.tree import TARGET
 from bench.records.code import is_own
-from bench.records.equivalence import flat, todays_name
+from bench.records.equivalence import current_name, flat
 from bench.records.registry import known, known_model, model_group, names, why_unknown
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
@@ -53,7 +53,7 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     Raises:
         UserError: its code is neither here nor proven equal, or its settings cannot be asked for.
     """
-    today = todays_name(record.config, record.provenance)
+    today = current_name(record.config, record.provenance)
     if today is None:
         raise UserError(
             f"{record.run_id} was made by other code than is here, so no command of this checkout "

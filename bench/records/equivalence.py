@@ -327,7 +327,7 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
                 (waiting if other.bitwise else up_to_rounding).append(other)
 
 
-def todays_name(
+def current_name(
     config: Config, provenance: Provenance, checkout: Path | None = None
 ) -> Name | None:
     """What a recorded run is called today, or in another checkout of the project; None if its code
@@ -339,7 +339,7 @@ def todays_name(
     return next((name for name in equal if name.code.is_current(checkout or ROOT)), None)
 
 
-def settled_name(config: Config, provenance: Provenance, *, bitwise: bool = False) -> Name:
+def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = False) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
     runs that were only made by that code have too.
 
@@ -371,7 +371,7 @@ def settled_name(config: Config, provenance: Provenance, *, bitwise: bool = Fals
 def form(config: Config, provenance: Provenance) -> Form:
     """Whether a record was made by the code that is here, by code that is proven to give the same
     bytes, or the same numbers up to rounding, or by other code."""
-    today = todays_name(config, provenance)
+    today = current_name(config, provenance)
     if today is None:
         return "of an earlier form"
     if today.code == Code.of(config, provenance):

@@ -15,9 +15,9 @@ from bench.records.registry import known as card_of
 from bench.records.registry import known_model
 from bench.records.report import print_comparison, print_record
 from bench.records.schema import RunRecord
+from bench.runs.get_or_run import get_or_run
 from bench.runs.making import evaluate
 from bench.runs.measuring import MeasuringRun
-from bench.runs.obtain import obtain
 from bench.runs.recording import measured_fields
 from bench.runs.reexamining import examine_weights
 from bench.runs.requests import EvaluationRequest
@@ -132,7 +132,7 @@ def evaluate_by(task: str, request: EvaluationRequest) -> RunRecord:
     recorded, configuration = _by_other_task(task, record, store, request)
     with progress() as report:
         _refuse_other_code(record, recorded)
-        measured = obtain(configuration, report=report)
+        measured = get_or_run(configuration, report=report)
     print_record(measured, store)
     return measured
 

@@ -25,7 +25,7 @@ from bench.runs.serving import (
     track,
 )
 from bench.runs.together import together_of
-from bench.training.budget import width_for as width_for  # for bench.runs.obtain
+from bench.training.budget import width_for as width_for  # for bench.runs.get_or_run
 from bench.training.building import (
     build_task,
     build_to_train,
@@ -48,7 +48,7 @@ def make(
     """The record of a run, and whether it was there by the data that were made to name it.
 
     Raises:
-        UserError: as :func:`bench.runs.obtain.serve_or_make`.
+        UserError: as :func:`bench.runs.get_or_run.load_or_run`.
         KeyboardInterrupt: the run was stopped; its checkpoint is kept.
     """
     prepare_data(configuration, report)

@@ -25,7 +25,7 @@ from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
 from bench.records import provenance, tracking
 from bench.records.code import code_hash, is_own
-from bench.records.equivalence import todays_name
+from bench.records.equivalence import current_name
 from bench.records.identity import Identity
 from bench.records.provenance import library_versions, sha256_of, version
 from bench.records.record_files import is_record, records_in
@@ -279,7 +279,7 @@ def _agreed(statements: Sequence[_DataStatement], settings: dict[str, Any]) -> H
     for statement in by_code.values():
         with suppress(UserError):  # whoever asks for this very record is told what it is
             record = read_record(statement.path)
-            name = todays_name(record.config, record.provenance)
+            name = current_name(record.config, record.provenance)
             equal = name is not None and name.config["tasks"] == settings
             if equal and record.provenance.data == statement.data:
                 return record.provenance.data

@@ -15,7 +15,7 @@ from bench.executors.interface import Executor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.records.tracking import create_store
-from bench.runs.obtain import make_data, obtain_baselines
+from bench.runs.get_or_run import get_or_run_baselines, make_data
 from bench.runs.serving import known_data
 from bench.search.coordinator import open_coordinator
 from bench.search.model_search import ModelResult, ModelSearch, Stage
@@ -92,7 +92,7 @@ def run_plan(
                 coordinator.take_in(store.root)
         baselines: list[RunRecord] = []
         for run in configuration.of_each_data_seed():
-            baselines += obtain_baselines(run, report)
+            baselines += get_or_run_baselines(run, report)
     return SweepResult([search.result for search in searches], baselines)
 
 

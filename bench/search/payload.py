@@ -17,7 +17,7 @@ from bench.executors.interface import Files
 from bench.records.provenance import Origin, adopt, library_versions, origin
 from bench.records.schema import read_record
 from bench.records.store import Store
-from bench.runs.obtain import make_data
+from bench.runs.get_or_run import make_data
 from bench.runs.serving import LOCATIONS, find, identify, note_locations, track
 from bench.search.jobs import Job, execute, served
 from core.errors import RUN_FAILED, UserError

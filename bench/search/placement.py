@@ -17,7 +17,7 @@ from bench.executors.interface import Executor
 from bench.executors.processes import InProcess, Pool
 from bench.executors.served import ServedFirst
 from bench.records.code import home, imported_modules, is_own
-from bench.runs.obtain import make_data
+from bench.runs.get_or_run import make_data
 from bench.runs.serving import devices_elsewhere
 from bench.search.coordinator import open_coordinator
 from bench.search.jobs import execute, served

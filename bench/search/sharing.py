@@ -8,7 +8,7 @@ from contextlib import suppress
 from bench.executors.interface import Done, Executor
 from bench.records.schema import FINISHED, RunRecord
 from bench.records.store import record_path
-from bench.runs.obtain import make_data
+from bench.runs.get_or_run import make_data
 from bench.runs.serving import identify
 from bench.search.coordinator import Coordinator, place_of
 from bench.search.jobs import Job

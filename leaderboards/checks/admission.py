@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from bench.records.equivalence import form
-from bench.records.identity import settled
+from bench.records.identity import canonical_record
 from bench.records.record_files import records_below
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
@@ -58,7 +58,7 @@ def check(record: RunRecord, file: Path | None = None) -> RunRecord:
         if reason := rule(record):
             raise _refused(record.run_id, reason, file)
     # Older code that is proven equal had fewer settings, which the checks of numbers go by.
-    canonical = settled(record)
+    canonical = canonical_record(record)
     for rule in RULES:
         if reason := rule(canonical):
             raise _refused(record.run_id, reason, file)

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.records.code import is_own
 from bench.records.counted import data_are_rounded, same_length
-from bench.records.identity import settled
+from bench.records.identity import canonical_record
 from bench.records.provenance import sha256_of
 from bench.records.registry import known
 from bench.records.schema import RunRecord
@@ -77,8 +77,8 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     that was made by two states of equal code says one thing.
     """
     yield "run_id", sha256_of([record.identity, record.seed]), record.run_id
-    of_equal_weights = settled(record, bitwise=True).identity
-    record = settled(record)
+    of_equal_weights = canonical_record(record, bitwise=True).identity
+    record = canonical_record(record)
     yield from _of_the_task(record)
     if record.weights_sha256 is not None:
         yield from _of_the_size(record)

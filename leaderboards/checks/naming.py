@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError
 from bench.config.groups import DESCRIPTIVE, model_groups, task_card, task_from_outside
 from bench.config.source_files import class_name, source_name
 from bench.records.code import is_own
-from bench.records.equivalence import Code, Name, todays_name
+from bench.records.equivalence import Code, Name, current_name
 from bench.records.identity import identity_of
 from bench.records.provenance import COMPUTING_LIBRARIES, KERNELS, PROTOCOL_VERSION, sha256_of
 from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
@@ -76,7 +76,7 @@ def _names(record: RunRecord) -> str | None:
         return f"its preset {record.preset!a} is unknown here"
     if reason := why_misshapen(record):
         return reason
-    today = todays_name(record.config, record.provenance)
+    today = current_name(record.config, record.provenance)
     code = Code.of(record.config, record.provenance)
     external = record.role != "baseline" and known_model(record) is None
     if today:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bench.records.identity import settled
+from bench.records.identity import canonical_record
 from bench.records.schema import RunRecord
 from core.progress import Report, counted, silent
 from leaderboards.tables import published
@@ -290,7 +290,7 @@ class _TaskBuilder:
             if _key(summary) in self._new_records:
                 self._new_records.discard(_key(summary))
                 self._record_lines[_key(summary)] = self._record_line(record, summary)
-            records.append(settled(record))
+            records.append(canonical_record(record))
         return Setting(entry, tuple(records))
 
     def _record_line(self, record: RunRecord, summary: RecordSummary) -> RecordLine:

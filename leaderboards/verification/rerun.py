@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from bench.config.source_files import class_name, place_of_source, source_name, use_trusted
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted
-from bench.records.equivalence import todays_name
+from bench.records.equivalence import current_name
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from core.children import Ended, run_to_end
@@ -225,6 +225,6 @@ def _made(record: RunRecord, store: Store, places: Sequence[str], ended: Ended) 
 def _settings(record: RunRecord) -> tuple[object, ...]:
     """Which run it is, by settings as they are called today: a store may hold it by older code that
     is proven equal, and had fewer of them."""
-    today = todays_name(record.config, record.provenance)
+    today = current_name(record.config, record.provenance)
     config = today.config if today else record.config
     return record.task, record.model, record.preset, record.seed, config

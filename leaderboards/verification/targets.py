@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.records.equivalence import FORMS, form
-from bench.records.identity import beside_data, settled
+from bench.records.identity import beside_data, canonical_record
 from bench.records.record_files import is_record, records_below, records_in
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
@@ -110,10 +110,10 @@ def _files(name: str, store: Path) -> list[Path]:
 def beside(own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> list[RunRecord]:
     """Of trusted records those with which one's own have to agree. What repeats a setting has the
     numbers of its own machine: it is compared with no run of that setting, as on a board."""
-    settings = {beside_data(settled(record)) for record in own_records}
+    settings = {beside_data(canonical_record(record)) for record in own_records}
     if not settings:
         return []
-    return [record for record in trusted if beside_data(settled(record)) not in settings]
+    return [record for record in trusted if beside_data(canonical_record(record)) not in settings]
 
 
 def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToVerify]]:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from bench.records.counted import Counted, contradiction, other_data
-from bench.records.identity import settled
+from bench.records.identity import canonical_record
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.spread import Spread, spread_of
@@ -200,8 +200,8 @@ class Verifier:
             return self._check("re-run", False, told=SERVED)
         trusted = self.others.get(record.task, ())
         # Seeds of a setting that only its submission tells of are those that were made here.
-        identity = settled(record).identity
-        is_known = any(settled(other).identity == identity for other in trusted)
+        identity = canonical_record(record).identity
+        is_known = any(canonical_record(other).identity == identity for other in trusted)
         spread = spread_of(record, trusted if is_known else [*trusted, *present_records])
         recorded, value = record.headline.value, repeated.headline.value
         remark = differs(record, repeated)

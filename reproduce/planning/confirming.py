@@ -67,7 +67,7 @@ class SurveyAlone(Survey):
                 f"{request.view.overrides[0]} makes other runs than those by which the claims of "
                 f"{name} were judged: leave it out"
             )
-        committed = selected_by(reproduction, self.shelf.committed)
+        committed = selected_by(reproduction, self.catalog.committed)
         claims = [claim for claim in reproduction.claims if only_described(claim, committed)]
         if not claims:
             return ReviewAlone(name, reproduction, request, (), ())

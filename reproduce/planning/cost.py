@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from bench.config.settings import Configuration
 from bench.records.schema import FINISHED, RunRecord
-from bench.runs.shelf import training_key
+from bench.runs.catalog import training_key
 from core.screen import console
 from reproduce.claims.controls import is_twin
 from reproduce.planned import PlannedRun

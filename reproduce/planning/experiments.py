@@ -62,7 +62,7 @@ def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Deciding
             else missing(_runs_at(survey, figure, preset, claim, seeds))
         )
         trains = any(run.role != "baseline" for run in runs)
-        paid = survey.shelf.weights if candidates else ()
+        paid = survey.catalog.weights if candidates else ()
         cost = survey.speeds.together(runs, paid) if trains else ExpectedCost()
         plan = candidates[0].shown if candidates else f"{figure} preset={preset}{seeds_word}"
         words = f"{plan} {claim.asked_with}"

@@ -13,14 +13,14 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
+    canonical_name,
     form,
     names,
     read_table,
-    settled_name,
 )
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord
-from bench.runs.obtain import obtain, serve_or_make
+from bench.runs.get_or_run import get_or_run, load_or_run
 from bench.runs.proofs.proving import RunPair, ShortRun, short_sweeps
 from bench.runs.proofs.wanted import BASELINES, Wanted
 from bench.runs.proofs.writing import add_entries
@@ -73,7 +73,7 @@ def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> 
     for one in (A, B, C):
         hashes = {"task_code": one.task_code, "model_code": one.model_code}
         provenance = make_record().provenance.model_copy(update=hashes)
-        assert settled_name(found[one], provenance) == Name(C, today)
+        assert canonical_name(found[one], provenance) == Name(C, today)
 
 
 def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_run_has_an_identity_by_every_equal_code_and_todays_first(tmp_path: Pa
     asked = compose([*TINY, f"store={tmp_path}"])
     identity = identify(asked)
     here = Code.of(asked.resolved(), identity.provenance)
-    made = obtain(asked)
+    made = get_or_run(asked)
     older = here.model_copy(update={"model_code": "0" * 64})
     add_entries([entry(older, here)])
     assert identify(asked).all[:1] == (identity.identity,)
@@ -239,15 +239,15 @@ def test_a_run_has_an_identity_by_every_equal_code_and_todays_first(tmp_path: Pa
 def test_the_projects_own_records_are_served_on_request_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = obtain(compose([*TINY, f"store={tmp_path / 'made'}"]))
+    made = get_or_run(compose([*TINY, f"store={tmp_path / 'made'}"]))
     own = tmp_path / "committed" / made.task / made.preset
     own.mkdir(parents=True)
     shutil.copy(tmp_path / "made" / "records" / f"{made.run_id}.json", own)
     monkeypatch.setattr(store, "COMMITTED", tmp_path / "committed")
     asked = compose([*TINY, f"store={tmp_path / 'user'}", "committed=true"])
-    assert serve_or_make(asked) == (made, True)
+    assert load_or_run(asked) == (made, True)
     assert not (tmp_path / "user" / "records").exists()
-    assert serve_or_make(asked.model_copy(update={"committed": False}))[1] is False
+    assert load_or_run(asked.model_copy(update={"committed": False}))[1] is False
     assert len(list((tmp_path / "user" / "records").glob("*.json"))) == 1
 
 

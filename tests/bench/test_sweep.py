@@ -250,7 +250,7 @@ def test_only_a_refused_setting_is_a_failed_trial(tmp_path, monkeypatch):
     def mistake(*_, **__):
         raise UserError("this machine has no GPU")  # exit code as for a refused setting
 
-    monkeypatch.setattr(jobs, "obtain", mistake)
+    monkeypatch.setattr(jobs, "get_or_run", mistake)
     with pytest.raises(UserError, match="no GPU"):
         execute(Job("trial 0", entry.at({"models.heads": 2}), "trial"), silent)
 

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.records import provenance
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.training.building import build_task
 from bench.training.unfit import UnfitModel
 from core.files import ROOT
@@ -152,7 +152,7 @@ def test_the_record_of_a_failed_run_tells_nobody_and_no_place(
         raise kind((OWN if kind in (Diverged, UnfitModel) else HOSTILE).format(secret))
 
     monkeypatch.setattr(type(build_task(configuration)), "training_loss", stop)
-    record = obtain(configuration)
+    record = get_or_run(configuration)
     assert secret not in record.model_dump_json()
     assert str(tmp_path) not in record.model_dump_json()
     assert TOLD[kind] in str(record.cause)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.training.building import build_task
 from tasks.multi_query_recall import MultiQueryRecall
 from tasks.multi_query_recall.sequences import DISTANCE_EXPONENT, Recall, draw
@@ -156,7 +156,7 @@ def test_one_layer_learns_the_easy_cell(
     words = ["tasks=multi_query_recall", f"models={model}", "preset=laptop", "device=cpu"]
     cell = ["tasks.protocol=easy", "models.layers=1", f"training.steps={steps}"]
     cell += ["tasks.validation_size=64", "tasks.test_size=128"]
-    record = obtain(compose([*words, *cell, f"store={tmp_path}"]))
+    record = get_or_run(compose([*words, *cell, f"store={tmp_path}"]))
     assert record.metrics["test"]["accuracy"] >= accuracy
 
 

@@ -46,13 +46,13 @@ class Moves:
             return None
         twin = self.twins[origin[0]]
         name = newer.rpartition(".")[2]
-        todays_name = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
+        current_name = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
         effects = self.old.effects(target)
         all_same = all(statement in self.same for statement in effects)
         is_same = all_same and [self.twins[statement] for statement in effects] == self.new.effects(
-            todays_name
+            current_name
         )
-        return todays_name if is_same else None
+        return current_name if is_same else None
 
     def moved_behind(self, target: str) -> dict[str, str]:
         """The definitions behind a class that lie in another module now, or have another name: old

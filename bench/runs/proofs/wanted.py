@@ -14,7 +14,7 @@ from hydra.utils import get_class
 from bench.config.files import group_file, models_of
 from bench.config.groups import choices
 from bench.records.code import code_hash
-from bench.records.equivalence import Code, Config, form, todays_name
+from bench.records.equivalence import Code, Config, current_name, form
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from core.errors import UserError
@@ -55,7 +55,7 @@ def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list
     """The settings of a task's committed records, or its presets where there are none."""
     wanted_runs = []
     for record in read_records([COMMITTED / task]):
-        today = todays_name(record.config, record.provenance)
+        today = current_name(record.config, record.provenance)
         wanted = _wanted(record, today.config if today else record.config, None)
         chosen = models is None or wanted.model in (*models, BASELINES)
         if chosen and preset in (None, record.preset):

@@ -24,7 +24,7 @@ from bench.config.source_files import place_of_source
 from bench.records.record_files import records_in
 from bench.records.schema import json_of, read_record
 from bench.records.store import COMMITTED, Store
-from bench.runs.shelf import Shelf
+from bench.runs.catalog import RecordCatalog
 from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, SweepPlan
 from bench.search.remaining.planned import (
@@ -92,16 +92,16 @@ class Remaining:
         """What a store, and the committed records where they are served, leave to be made."""
         first = plan.entries[0].configuration
         committed = (COMMITTED / first.task / first.preset,) if first.committed else ()
-        shelf = Shelf(first.preset, Store(first.store), committed)
+        catalog = RecordCatalog(first.preset, Store(first.store), committed)
         runs = {}
         for entry in plan.entries:
-            runs[entry.name] = list(searched_runs(entry, shelf, with_trials=True))
+            runs[entry.name] = list(searched_runs(entry, catalog, with_trials=True))
         may_serve_finals = False
         for entry in plan.entries:
             is_searched = any(run.role == "trial" for run in missing(runs[entry.name]))
-            if is_searched and any(True for _ in shelf.finals(entry.configuration)):
+            if is_searched and any(True for _ in catalog.finals(entry.configuration)):
                 may_serve_finals = True
-        return cls(plan, runs, predictors_run(first, shelf), may_serve_finals)
+        return cls(plan, runs, predictors_run(first, catalog), may_serve_finals)
 
     @property
     def first(self) -> Configuration:
@@ -239,9 +239,9 @@ def beginning_of_runs(
     """
     first = [*configurations, *controls][0]
     committed = (COMMITTED / first.task / first.preset,) if first.committed else ()
-    shelf = Shelf(first.preset, Store(first.store), committed)
-    runs = [single_run(configuration, shelf) for configuration in configurations]
-    runs += [single_run(configuration, shelf, "control") for configuration in controls]
+    catalog = RecordCatalog(first.preset, Store(first.store), committed)
+    runs = [single_run(configuration, catalog) for configuration in configurations]
+    runs += [single_run(configuration, catalog, "control") for configuration in controls]
     left = missing(runs)
     tasks = ", ".join(dict.fromkeys(run.configuration.task for run in left))
     count = amount(len(runs), "run")
@@ -253,8 +253,8 @@ def beginning_of_runs(
 def seconds_on_record(configurations: Sequence[Configuration]) -> float | None:
     """How long all of some single runs take at the speed of those on record, if there are any."""
     store = Store(configurations[0].store)
-    shelf = Shelf(configurations[0].preset, store, ())
-    runs = [single_run(configuration, shelf) for configuration in configurations]
+    catalog = RecordCatalog(configurations[0].preset, store, ())
+    runs = [single_run(configuration, catalog) for configuration in configurations]
     return _seconds_of(runs, configurations)
 
 

@@ -1,4 +1,4 @@
-"""Code that is equal up to rounding: its records are served and settled, and never gone on from."""
+"""Code that is equal up to rounding: its records are served and never gone on from."""
 
 import json
 import shutil
@@ -15,16 +15,16 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
+    canonical_name,
     form,
     names,
     read_table,
-    settled_name,
 )
-from bench.records.identity import identity_of, one_of_each, settled
+from bench.records.identity import canonical_record, identity_of, one_of_each
 from bench.records.schema import RunRecord, make_run_id, write_record
 from bench.records.store import Store
 from bench.runs.fresh import pending_run
-from bench.runs.obtain import obtain, serve_or_make
+from bench.runs.get_or_run import get_or_run, load_or_run
 from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify
 from core.errors import UserError
@@ -107,8 +107,8 @@ def test_a_proof_of_other_choices_makes_no_run_one_of_older_code() -> None:
     for positions, latest in (("learned", C), ("rope", B)):
         config = {**CONFIG, "models": {**CONFIG["models"], "positions": positions}}
         made_by = record_of(A, config).provenance
-        assert settled_name(config, made_by).code == latest
-        assert settled_name(config, made_by, bitwise=True).code == B
+        assert canonical_name(config, made_by).code == latest
+        assert canonical_name(config, made_by, bitwise=True).code == B
 
 
 def record_of(made_by: Code, config: dict[str, dict[str, object]]) -> RunRecord:
@@ -122,7 +122,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Configuration, Ru
     """A run of today, in a store of its own."""
     store = tmp_path_factory.mktemp("made")
     asked = compose([*TINY, "models=lstm", "models.width=8", "models.layers=1", f"store={store}"])
-    return asked, obtain(asked)
+    return asked, get_or_run(asked)
 
 
 def as_older(record: RunRecord) -> RunRecord:
@@ -157,7 +157,7 @@ def test_a_record_is_served_and_a_training_goes_on_from_equal_bytes_alone(
     assert (older.run_id in identity.run_ids(0, bitwise=True)) == (by == "runs")
     # Its record is what a run of today gives.
     write_record(older, store.records)
-    assert serve_or_make(here) == (older, True)
+    assert load_or_run(here) == (older, True)
 
 
 @pytest.mark.parametrize("by", ["runs", "rounding"])
@@ -167,7 +167,7 @@ def test_the_board_counts_a_run_once_says_how_it_is_equal_and_lets_its_weights_d
     record = trained[1]
     older = as_older(record)
     add_entries([proof(*(Code.of(r.config, r.provenance) for r in (older, record)), by)])
-    assert settled(older).identity == record.identity
+    assert canonical_record(older).identity == record.identity
     assert len(one_of_each([older, record])) == 1
     (entry,) = arrange([summary_of(older)])
     (of_today,) = arrange([summary_of(record)])

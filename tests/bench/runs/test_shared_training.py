@@ -10,7 +10,7 @@ import pytest
 
 from bench.evaluate import main as evaluate
 from bench.records.schema import RunRecord, read_record
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.search.jobs import Job, execute
 from bench.training import building, loop
 from core.errors import UserError
@@ -61,7 +61,7 @@ def forget() -> None:
 
 
 def make(place: Path, task: str, *more: str) -> RunRecord:
-    return obtain(compose(words(place, task, *more)))
+    return get_or_run(compose(words(place, task, *more)))
 
 
 def records_of(place: Path, task: str) -> list[Path]:
@@ -158,7 +158,7 @@ def without_attention(place: Path, *more: str) -> list[str]:
 def test_a_model_that_a_task_cannot_measure_is_refused_before_it_is_trained(place: Path) -> None:
     configuration = compose(without_attention(place))
     with pytest.raises(UserError) as error:
-        obtain(configuration)
+        get_or_run(configuration)
     assert str(error.value) == (
         "LSTM has no attention_of_last, which task 'attention' measures: choose memory_mosaic or "
         "gpt2"

@@ -6,7 +6,7 @@ import joblib
 import pytest
 
 from bench.records.store import Store
-from bench.runs.obtain import serve_or_make
+from bench.runs.get_or_run import load_or_run
 from bench.search.estimate import Estimate, estimate, print_estimates
 from bench.search.model_search import ModelSearch
 from bench.search.placement import workers_at_once
@@ -49,7 +49,7 @@ def test_dry_run_counts_the_flops_that_records_have(tmp_path):
     plan = make_plan([*words, "models=[lstm]", "n_trials=1", "sweep.seeds=1"])
     (found,) = estimate(replace(plan, entries=[replace(plan.entries[0], space={})]), silent)
     run = compose([*words, "models=lstm", f"store={tmp_path}", "committed=false"])
-    record, _ = serve_or_make(run)
+    record, _ = load_or_run(run)
     # A trial, of which the final run takes the weights.
     assert found.flops == pytest.approx(record.cost.training_flops, rel=0.02)
 

@@ -5,7 +5,7 @@ from torch import nn
 
 from bench.config.budgets import Asked
 from bench.config.settings import Configuration
-from bench.runs.obtain import find_widths
+from bench.runs.get_or_run import find_widths
 from bench.training.budget import find_width
 from bench.training.building import build_model, build_task
 from core.errors import UserError

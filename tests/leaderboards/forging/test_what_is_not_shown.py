@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.records.equivalence import Code, flat, names
-from bench.records.identity import identity_of, settled
+from bench.records.identity import canonical_record, identity_of
 from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
 from bench.records.store import Store
@@ -104,7 +104,7 @@ def by_older_code() -> tuple[RunRecord, RunRecord]:
     """A committed record of a run by the code of today, and the same run by code that is proven to
     give the same, and had fewer settings."""
     for path in committed_paths("state_tracking/smoke/*"):
-        record = settled(read_record(path))
+        record = canonical_record(read_record(path))
         if record.weights_sha256 is None or record.role == "control":
             continue
         own = Code.of(record.config, record.provenance)

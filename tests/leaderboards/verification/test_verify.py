@@ -12,8 +12,8 @@ import pytest
 from bench import train
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted, contradiction
-from bench.records.equivalence import todays_name
-from bench.records.identity import settled
+from bench.records.equivalence import current_name
+from bench.records.identity import canonical_record
 from bench.records.schema import RunRecord, as_file, make_run_id, read_record
 from bench.records.spread import spread_of
 from bench.records.store import COMMITTED
@@ -149,7 +149,7 @@ def test_the_command_of_a_record_asks_for_exactly_its_run() -> None:
     paths = committed_paths("*/*/*")
     for path in paths[::20]:
         record = read_record(path)
-        today = todays_name(record.config, record.provenance)
+        today = current_name(record.config, record.provenance)
         if record.identity in seen or today is None:
             continue
         seen.add(record.identity)
@@ -376,7 +376,7 @@ def test_predictors_are_made_again_by_a_command_of_their_own(engine: None, tmp_p
     made = again.Bench(tmp_path).run(record)
     assert isinstance(made, RunRecord)
     # The same run: its code is what is here, to which the recorded one is proven equal.
-    assert settled(made).identity == settled(record).identity
+    assert canonical_record(made).identity == canonical_record(record).identity
     assert spread_of(record, []).holds(record.headline.value, made.headline.value)
     with pytest.raises(UserError, match="predictors are no model"):
         train.main([*RUN, "predictors=true"])

@@ -12,7 +12,7 @@ import pytest
 from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, Study, write_record
 from bench.records.store import Store
-from bench.runs.obtain import serve_or_make
+from bench.runs.get_or_run import load_or_run
 from core.statistics import LEVEL
 from leaderboards.build import FOLDER
 from leaderboards.tables.builder import build_board
@@ -284,15 +284,15 @@ def test_a_plan_has_one_twin_for_each_model_and_seed() -> None:
 def test_a_control_is_served_as_a_control_only(tmp_path: Path) -> None:
     words = ["tasks=test_time_memory", "models=delta_rule", "tasks.counts=[4,8]", "tasks.items=8"]
     configuration = compose([*words, f"store={tmp_path}"])
-    control, served = serve_or_make(configuration, role="control")
+    control, served = load_or_run(configuration, role="control")
     assert (control.role, served) == ("control", False)
-    single, served = serve_or_make(configuration)
+    single, served = load_or_run(configuration)
     assert (single.role, served, single.run_id) == ("single", False, control.run_id)
-    assert serve_or_make(configuration, role="control") == (control, True)
+    assert load_or_run(configuration, role="control") == (control, True)
     assert len(list(Store(tmp_path).controls.glob("*.json"))) == 1
     # One of the other role in its place is not taken for it.
     write_record(control, Store(tmp_path).records)
-    assert serve_or_make(configuration)[1] is False
+    assert load_or_run(configuration)[1] is False
 
 
 # The committed records
@@ -351,7 +351,7 @@ def test_networks_that_take_one_step_here_pass_no_claim(
     twins = []
     for configuration in configurations:
         if configuration.model in models:
-            twin, served = serve_or_make(configuration, role="control")
+            twin, served = load_or_run(configuration, role="control")
             assert not served
             twins.append(twin)
     chosen = reproduction.select(without_twins(committed()["laptop"]))

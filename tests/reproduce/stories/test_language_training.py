@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bench.records.schema import RunRecord, Study
-from bench.runs.shelf import training_key
+from bench.runs.catalog import training_key
 from core.errors import UserError
 from core.files import ROOT
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED

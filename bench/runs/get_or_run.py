@@ -39,18 +39,18 @@ def computing() -> _Computing:
     return fresh
 
 
-def obtain(
+def get_or_run(
     configuration: Configuration,
     *,
     role: Role = "single",
     study: Study | None = None,
     report: Report | None = None,
 ) -> RunRecord:
-    """The record of a run, as :func:`serve_or_make` has it."""
-    return serve_or_make(configuration, role=role, study=study, report=report)[0]
+    """The record of a run, as :func:`load_or_run` has it."""
+    return load_or_run(configuration, role=role, study=study, report=report)[0]
 
 
-def serve_or_make(
+def load_or_run(
     configuration: Configuration,
     *,
     role: Role = "single",
@@ -73,7 +73,9 @@ def serve_or_make(
     return computing().make(configuration, role, study, report or silent)
 
 
-def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
+def get_or_run_baselines(
+    configuration: Configuration, report: Report | None = None
+) -> list[RunRecord]:
     """Records of the task's predictors that need no training: served, or made."""
     served = serve_baselines(configuration)
     if served is not None:
