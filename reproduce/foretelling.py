@@ -34,7 +34,7 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
     foretell(plans)
     if configurations:
         print_run_count(configurations)
-    if controls := experiment.control.twins_of(configurations, sweeps):
+    if controls := experiment.control.untrained_runs_of(configurations, sweeps):
         print(f"and {len(controls)} controls: the same before their training")
     if request.device_like is not None and not plans:
         print(f"device_like={request.device_like} is for sweeps, and this figure has none to make")

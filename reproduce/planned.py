@@ -20,7 +20,7 @@ def planned(
     plan: Plan, catalog: RecordCatalog, control: Untrained | NoControl, *, with_trials: bool = False
 ) -> list[PlannedRun]:
     """Every run of a plan with all settings: single runs, trials and final runs of its sweeps,
-    their twins for the control, and one for the predictors without training of each task.
+    their untrained runs for the control, and one for the predictors without training of each task.
 
     Args:
         with_trials: as for :func:`bench.search.remaining.planned.searched_runs`.
@@ -28,8 +28,8 @@ def planned(
     configurations = composed(plan.runs)
     sweeps = [plan_sweep(settings) for settings in plan.sweeps]
     runs = [single_run(configuration, catalog) for configuration in configurations]
-    for twin in control.twins_of(configurations, sweeps):
-        runs.append(single_run(twin, catalog, "control"))
+    for untrained in control.untrained_runs_of(configurations, sweeps):
+        runs.append(single_run(untrained, catalog, "control"))
     without = [Configuration.of(settings) for settings in plan.baselines]
     for sweep in sweeps:
         without.append(sweep.entries[0].configuration)

@@ -203,7 +203,7 @@ def listed_choices(group: str) -> str:
 
 
 @contextmanager
-def taking_part(models: Iterable[str]) -> Iterator[None]:
+def with_guests(models: Iterable[str]) -> Iterator[None]:
     """Guests, by name, as package.Class or as ./net.py:Class, until the block ends; no others.
 
     Raises:
@@ -266,7 +266,7 @@ def contenders(task: str, preset: str) -> tuple[str, ...]:
     return (*_by_cards(task, preset), *guests())
 
 
-def entrants(task: str, preset: str) -> list[str]:
+def default_models(task: str, preset: str) -> list[str]:
     """The contenders as a command line names them: ``["gpt2", "+package.Class"]``.
 
     Raises:

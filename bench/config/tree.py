@@ -16,7 +16,7 @@ from bench.config.groups import (
     GUEST,
     PRESETS,
     choices,
-    entrants,
+    default_models,
     file_of_task,
     listed_choices,
     model_groups,
@@ -144,7 +144,7 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
             "one of its name; add steps to its training, or training.steps=N"
         )
     if not tree["sweep"]["models"] and group == "models":
-        tree["sweep"]["models"] = entrants(chosen["tasks"], preset)
+        tree["sweep"]["models"] = default_models(chosen["tasks"], preset)
     return tree
 
 

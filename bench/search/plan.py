@@ -13,7 +13,7 @@ from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
 from bench.config.command_line import shown
 from bench.config.external import OURS, defaults_of, refuse_what_is_missing
 from bench.config.files import copied, models_of
-from bench.config.groups import GUEST, choices, record_name, taking_part
+from bench.config.groups import GUEST, choices, record_name, with_guests
 from bench.config.search_space import check_space
 from bench.config.sections import SweepSettings
 from bench.config.settings import Configuration
@@ -343,7 +343,7 @@ def _names(shared: Mapping[str, Any], chosen: Any) -> list[str]:
             'or name them: "models=[a,b]"'
         )
     if beside := guests_in(chosen):  # beside all that the task lists
-        with taking_part(beside):
+        with with_guests(beside):
             names = _names(shared, None)
         return list(dict.fromkeys([*names, *(f"{GUEST}{guest}" for guest in beside)]))
     if isinstance(chosen, str):

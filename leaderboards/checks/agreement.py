@@ -150,8 +150,8 @@ def _of_the_weights(record: RunRecord, identity: str) -> Iterator[tuple[str, str
     """
     weights, ours = record.weights_sha256 or "", _is_ours(record)
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
-        twin = sha256_of([identity, record.seed, record.provenance.device])
-        yield "weights_sha256 by equal code", twin, weights
+        run_and_device = sha256_of([identity, record.seed, record.provenance.device])
+        yield "weights_sha256 by equal code", run_and_device, weights
     if record.role == "control":
         # Untrained controls keep the weights that their seed begins with: controls that differ in
         # dropout or positions share them with each other, and never with a run that was trained.

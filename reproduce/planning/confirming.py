@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import without_twins
+from reproduce.claims.controls import without_untrained
 from reproduce.claims.frozen import set_after
 from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED
@@ -106,7 +106,7 @@ class SurveyAlone(Survey):
 def only_described(claim: Claim, committed: Sequence[RunRecord]) -> bool:
     """Whether a claim is decided, was set after its runs had begun, and was not put to later ones.
     What no chance enters, and one run says, has no other seeds to be put to."""
-    if not set_after(claim.hashes, without_twins(committed)):
+    if not set_after(claim.hashes, without_untrained(committed)):
         return False
     if claim.finding(committed).verdict not in DECIDED:
         return False

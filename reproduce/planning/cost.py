@@ -21,7 +21,7 @@ from bench.config.settings import Configuration
 from bench.records.schema import FINISHED, RunRecord
 from bench.runs.catalog import training_key
 from core.screen import console
-from reproduce.claims.controls import is_twin
+from reproduce.claims.controls import is_untrained
 from reproduce.planned import PlannedRun
 
 GPU_PRESETS = ("gpu", "paper")
@@ -132,7 +132,8 @@ class Speeds:
         self._measured: dict[str, list[RunRecord]] = defaultdict(list)
         self._of_task: dict[tuple[str, bool], list[RunRecord]] = defaultdict(list)
         for record in records:
-            if record.outcome in FINISHED and not is_twin(record):  # one step is mostly the start
+            # The one step of an untrained run is mostly its start.
+            if record.outcome in FINISHED and not is_untrained(record):
                 self._measured[training_key(record.config, 0)].append(record)
                 self._of_task[record.task, record.role == "baseline"].append(record)
         self._trained: list[RunRecord] = []

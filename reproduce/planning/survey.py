@@ -20,7 +20,7 @@ from bench.runs.catalog import RecordCatalog
 from core.errors import UserError
 from core.words import by_name
 from reproduce.claims.claims import Claim, ClaimResult, Closed
-from reproduce.claims.controls import is_twin, without_twins
+from reproduce.claims.controls import is_untrained, without_untrained
 from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.experiment import Experiment
@@ -82,7 +82,7 @@ class Review:
     """One reproduction at one preset: its verdicts by the records at hand, and its plan's runs.
 
     Attributes:
-        judged: the records that the verdicts are by, twins of runs included.
+        judged: the records that the verdicts are by, untrained runs included.
         note: why records of the store could not be judged with the committed ones.
         committed: claims that the committed records decide by themselves.
     """
@@ -235,7 +235,9 @@ class Survey:
             return selected_by(reproduction, one_of_each(of_plan)), ""
         merged = one_of_each([*self.catalog.committed, *of_plan])
         try:
-            refuse_two_settings(reproduction.select(without_twins(merged)), reproduction.variant_of)
+            refuse_two_settings(
+                reproduction.select(without_untrained(merged)), reproduction.variant_of
+            )
         except UserError as error:
             return selected_by(reproduction, one_of_each(of_plan)), str(error)
         return selected_by(reproduction, merged), ""
@@ -333,9 +335,12 @@ def _identities(runs: Iterable[PlannedRun]) -> set[str]:
 
 
 def selected_by(reproduction: Experiment, records: Records) -> Records:
-    """Those of the records that belong to a reproduction, and the twins of its controls."""
-    selected = reproduction.select(without_twins(records))
-    return [*selected, *reproduction.control.twins(selected, filter(is_twin, records))]
+    """Those of the records that belong to a reproduction, and its untrained runs."""
+    selected = reproduction.select(without_untrained(records))
+    return [
+        *selected,
+        *reproduction.control.untrained_runs(selected, filter(is_untrained, records)),
+    ]
 
 
 def _judged(reproduction: Experiment, chosen: Records) -> tuple[ClaimResult, ...]:

@@ -93,7 +93,7 @@ def ranks(exponent: float) -> list[RunRecord]:
         ),
         (3, measured(LOOKED, lambda d: 2 ** (0.6 * d)) + measured(SUMMED, lambda d: d), REPRODUCED),
         (3, measured(LOOKED, lambda d: 2 * d**2), CONTRADICTED),  # past d², and no exponential
-        (5, over(STORED, "hidden", [4, 8], lambda m, d: 3 * m), UNDECIDED),  # no untrained twin
+        (5, over(STORED, "hidden", [4, 8], lambda m, d: 3 * m), UNDECIDED),  # no untrained runs
         (5, over(STORED, "hidden", [4, 8], lambda m, d: 3 * m**2), CONTRADICTED),
     ],
 )

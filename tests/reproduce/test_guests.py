@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.config import groups
-from bench.config.groups import choices, contenders, taking_part
+from bench.config.groups import choices, contenders, with_guests
 from bench.records.schema import Headline, read_records, write_record
 from core.errors import OK, RUN_FAILED, UserError
 from reproduce import experiment
@@ -121,7 +121,7 @@ def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(packa
     ]
     runs.append(regbench("gpt2", 0, 100, 0, 0, headline=headline.model_copy(update={"value": 1.0})))
     varied = ("tasks.training_automata", "tasks.variant")  # the second is one for all
-    with taking_part(["a_package.MyModel"]):
+    with with_guests(["a_package.MyModel"]):
         found = guest_lines(runs, varied)
     assert found == [
         "MyModel (not committed), training_automata=100, accuracy 0.3, mean of 2 runs",
@@ -132,7 +132,7 @@ def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(packa
 
 @pytest.mark.parametrize("figure", ["bigram", "mad", "state_tracking", "in_context_regression"])
 def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
-    with taking_part(["a_package.MyModel"]):
+    with with_guests(["a_package.MyModel"]):
         plan = FIGURES[figure].plan("smoke", None)
         entries = [
             e

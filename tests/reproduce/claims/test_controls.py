@@ -1,4 +1,4 @@
-"""Controls: an untrained twin of each run must fail, and what may not stand for its failing."""
+"""Controls: an untrained runs of each run must fail, and what may not stand for its failing."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from reproduce.claims.controls import (
     UNTRAINED,
     Control,
     Untrained,
-    without_twins,
+    without_untrained,
 )
 from reproduce.claims.grammar import Number, Runs, above, once, provided, trained_for, within
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
@@ -258,16 +258,16 @@ def test_a_premise_that_does_not_hold_leaves_a_claim_open() -> None:
 def test_a_plan_has_one_twin_for_each_model_and_seed() -> None:
     words = ("tasks=multi_query_recall", "models=gpt2", "preset=smoke")
     single = [(*words, f"training.steps={n}", f"seed={s}") for n in (50, 90) for s in (0, 1)]
-    found = UNTRAINED.twins_of(map(compose, single), [])
+    found = UNTRAINED.untrained_runs_of(map(compose, single), [])
     assert [(one.seed, one.training.steps) for one in found] == [(0, 1), (1, 1)]
     sweep = ("tasks=regbench", "models=[gpt2,mamba]", "preset=smoke", "sweep.seeds=2")
-    found = UNTRAINED.twins_of([], [make_plan(sweep)])
+    found = UNTRAINED.untrained_runs_of([], [make_plan(sweep)])
     grid = found[0].sweep.search_space["training.lr"]
     assert sorted((one.model, one.seed) for one in found) == [
         (model, seed) for model in ("gpt2", "mamba") for seed in (0, 1)
     ]
     assert {one.training.lr for one in found} == {grid[0]}
-    of_data = UNTRAINED.twins_of([], [make_plan([*sweep, "sweep.data_seeds=2"])])
+    of_data = UNTRAINED.untrained_runs_of([], [make_plan([*sweep, "sweep.data_seeds=2"])])
     assert sorted((one.model, one.seed, one.tasks["data_seed"]) for one in of_data) == [
         (model, 2 * data + seed, data)  # new training seeds for each data seed, as the runs have
         for model in ("gpt2", "mamba")
@@ -275,9 +275,9 @@ def test_a_plan_has_one_twin_for_each_model_and_seed() -> None:
         for seed in (0, 1)
     ]
     memory = ("tasks=test_time_memory", "models=stored_in_weights", "preset=smoke")
-    assert UNTRAINED.twins_of([compose(memory)], []) == []
+    assert UNTRAINED.untrained_runs_of([compose(memory)], []) == []
     by_one_step = UNTRAINED.by(stored_in_weights="models.steps=1")
-    [twin] = by_one_step.twins_of([compose(memory)], [])
+    [twin] = by_one_step.untrained_runs_of([compose(memory)], [])
     assert twin.models["steps"] == 1
 
 
@@ -316,8 +316,8 @@ def test_no_committed_control_passes_its_claim(path: Path) -> None:
     reproduction, here = reproductions()[file["figure"]], committed()[file["preset"]]
     if not isinstance(reproduction.control, Untrained):
         return
-    chosen = reproduction.select(without_twins(here))
-    records = [*chosen, *reproduction.control.twins(chosen, here)]
+    chosen = reproduction.select(without_untrained(here))
+    records = [*chosen, *reproduction.control.untrained_runs(chosen, here)]
     asked = [claim for claim in reproduction.claims if claim.control != NOTHING_TRAINED]
     passed = [
         c
@@ -346,7 +346,7 @@ def test_networks_that_take_one_step_here_pass_no_claim(
         for those in (in_words(plan.runs), in_words(plan.sweeps))
     )
     composed, plans = map(compose, runs), map(make_plan, sweeps)
-    configurations = reproduction.control.twins_of(composed, plans)
+    configurations = reproduction.control.untrained_runs_of(composed, plans)
     assert {configuration.model for configuration in configurations} >= set(models)
     twins = []
     for configuration in configurations:
@@ -354,8 +354,8 @@ def test_networks_that_take_one_step_here_pass_no_claim(
             twin, served = load_or_run(configuration, role="control")
             assert not served
             twins.append(twin)
-    chosen = reproduction.select(without_twins(committed()["laptop"]))
-    beside = reproduction.control.twins(chosen, twins)
+    chosen = reproduction.select(without_untrained(committed()["laptop"]))
+    beside = reproduction.control.untrained_runs(chosen, twins)
     judge = partial(reproduction.control.judged, records=[*chosen, *beside], level=LEANING)
     judged = {claim.name: judge(claim.rule) for claim in reproduction.claims}
     assert REPRODUCED not in {finding.verdict for finding in judged.values()}

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.textpath import TextPath
 from pydantic import ValidationError
 
-from bench.config.groups import choices, model_groups, taking_part
+from bench.config.groups import choices, model_groups, with_guests
 from bench.records.schema import Curve
 from core.errors import UserError
 from reproduce.claims.grammar import Runs, metric
@@ -166,7 +166,7 @@ def test_a_model_of_another_package_has_a_colour_that_no_other_has() -> None:
     assert first.colour == style.PALETTE[style.UNNAMED]
     ours = {models.look(name).colour for group in model_groups() for name in choices(group)}
     assert first.colour not in ours
-    with taking_part(["elsewhere.Model", "elsewhere.Other"]):
+    with with_guests(["elsewhere.Model", "elsewhere.Other"]):
         other = models.look("Other")
         assert models.look("Model") == first
     assert (other.colour, other != first) == (first.colour, True)

@@ -89,7 +89,7 @@ def test_missing_runs_are_those_whose_identity_no_record_has(shown: Path, tmp_pa
     runs = [
         [*words, "preset=smoke"] for words in in_words(FIGURES["figure5"].plan("smoke", None).runs)
     ]
-    twins = FIGURES["figure5"].control.twins_of(map(compose, runs), [])
+    twins = FIGURES["figure5"].control.untrained_runs_of(map(compose, runs), [])
     assert len(twins) == len(runs)
     for configuration in [*map(compose, runs), *twins]:
         names = identify(configuration).all
