@@ -2,8 +2,8 @@
 
 A claim that is written or loosened after its numbers were seen is weak evidence. ``frozen.yaml``
 holds two hashes of every claim: of its words, numbers, tolerance and control, with the time at
-which these were last set, and of its test (:mod:`.fingerprints.meaning`), with the time at which
-that was last edited while the words stayed. It also holds the numbers by which all claims are
+which these were last set, and of its test (:mod:`.fingerprints.fingerprint`), with the time at
+which that was last edited while the words stayed. It also holds the numbers by which all claims are
 judged (:mod:`.numbers`). The commit that holds an entry says when it was really made.
 ``mended_sources.yaml`` lists claims of which the source alone was named wrongly and mended: they
 keep their time, and a test makes their older hash from the older source.
@@ -29,7 +29,7 @@ from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import write_atomically
 from core.reading import own_yaml
-from reproduce.claims.fingerprints.meaning import meaning
+from reproduce.claims.fingerprints.fingerprint import fingerprint
 from reproduce.claims.numbers import numbers
 from reproduce.claims.repeats import began, moment
 
@@ -63,7 +63,7 @@ class Hashes(NamedTuple):
     @classmethod
     def of(cls, name: str, statement: object, test: object) -> Hashes:
         """Of everything that a claim says, and of the functions that judge it."""
-        return cls(name, _hash([name, meaning(statement)]), _hash(meaning(test)))
+        return cls(name, _hash([name, fingerprint(statement)]), _hash(fingerprint(test)))
 
 
 Claims = Mapping[str, Sequence[Hashes]]  # of each figure

@@ -21,7 +21,7 @@ from bench.records.equivalence import (
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord
 from bench.runs.get_or_run import get_or_run, load_or_run
-from bench.runs.proofs.proving import RunPair, ShortRun, short_sweeps
+from bench.runs.proofs.by_runs import RunPair, ShortRun, short_sweeps
 from bench.runs.proofs.wanted import BASELINES, Wanted
 from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify

@@ -10,8 +10,8 @@ from typing import Any
 from bench.config.files import group_file
 from bench.records.equivalence import Equivalence
 from bench.records.store import Store
-from bench.runs.proofs.moving import prove_moves
-from bench.runs.proofs.proving import Outcome, prove
+from bench.runs.proofs.by_definitions import prove_moves
+from bench.runs.proofs.by_runs import Outcome, prove
 from bench.runs.proofs.rounding.proving import prove_up_to_rounding
 from bench.runs.proofs.wanted import of_records, of_task
 from bench.runs.requests import ProofRequest

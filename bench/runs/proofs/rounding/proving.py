@@ -24,7 +24,7 @@ from bench.records.equivalence import Code, Equivalence, flat
 from bench.records.provenance import sha256_of
 from bench.records.schema import FrozenModel, read_records
 from bench.records.store import COMMITTED, Store
-from bench.runs.proofs.proving import (
+from bench.runs.proofs.by_runs import (
     SECONDS_FOR_A_SIDE,
     Outcome,
     Tree,
