@@ -29,7 +29,7 @@ from bench.search.coordinator import Coordinator
 from bench.search.jobs import Job, JobStack, describe_loss
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search, wider_search
-from bench.search.study import ModelStudy, Seen
+from bench.search.study import ModelStudy, SeedResult
 from core.errors import UserError
 
 Trials = Sequence[optuna.Trial | None]
@@ -128,7 +128,7 @@ class ModelSearch:
         self.pending: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
-        self.over_seeds: dict[str, list[Seen]] = {}  # of settings that got all seeds
+        self.over_seeds: dict[str, list[SeedResult]] = {}  # of settings that got all seeds
         self.repeats: deque[Job] = deque()  # of the best setting, with the other seeds
         self.repeats_asked = self.repeats_ended = 0
         self._cannot_repeat = False  # since one of them came to no end of its own
@@ -191,7 +191,7 @@ class ModelSearch:
         if (key := key_of(setting)) in self.over_seeds:
             return []
         _, *others = self.entry.at(setting).final_runs()
-        self.repeated = [self.study.seen(setting), *(Seen(None, None) for _ in others)]
+        self.repeated = [self.study.seen(setting), *(SeedResult(None, None) for _ in others)]
         self.over_seeds[key] = self.repeated
         self.repeats_asked += len(others)
         return [Job("best so far", run, "trial") for run in others]
@@ -300,7 +300,7 @@ class ModelSearch:
             place = job.configuration.seed - self.configuration.seed
             validation = answer.metrics.get("validation", {})
             value = validation.get(self.study.headline.name)
-            self.repeated[place] = Seen(value, validation.get("loss"))
+            self.repeated[place] = SeedResult(value, validation.get("loss"))
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Seen(NamedTuple):
+class SeedResult(NamedTuple):
     """What a setting came to with one seed, on validation; None without a number."""
 
     value: float | None
     loss: float | None
 
 
-OverSeeds = Mapping[str, Sequence[Seen]]  # key of a setting -> what it came to with each seed
+OverSeeds = Mapping[str, Sequence[SeedResult]]  # key of a setting -> what it came to with each seed
 TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
 _DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
 
@@ -275,10 +275,10 @@ class ModelStudy:
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
         return min(complete, key=rank).user_attrs["setting"] if complete else None
 
-    def seen(self, setting: Setting) -> Seen:
+    def seen(self, setting: Setting) -> SeedResult:
         """What the trial of a setting came to."""
         results = (_seen(t) for t in self.latest() if t.user_attrs["setting"] == setting)
-        return next(results, Seen(None, None))
+        return next(results, SeedResult(None, None))
 
     def failures(self) -> list[str]:
         """Why trials have no value, for each of them."""
@@ -302,8 +302,8 @@ class ModelStudy:
         )
 
 
-def _seen(trial: FrozenTrial) -> Seen:
-    return Seen(trial.value, trial.user_attrs.get("loss"))
+def _seen(trial: FrozenTrial) -> SeedResult:
+    return SeedResult(trial.value, trial.user_attrs.get("loss"))
 
 
 def _mean(values: Sequence[float | None], sign: int = 1) -> float:

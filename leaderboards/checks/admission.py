@@ -29,7 +29,7 @@ from core.reading import read_all
 from leaderboards.checks import derived_by_code as derived
 from leaderboards.checks import derived_metrics as following
 from leaderboards.checks import naming, numbers, studies, training
-from leaderboards.checks.agreement import Together, not_as_in
+from leaderboards.checks.agreement import SharedStatements, not_as_in
 from leaderboards.checks.naming import check_name
 
 SYSTEM = re.compile(r"\w+ \w+")  # as core.privacy.told_system has it
@@ -65,7 +65,7 @@ def check(record: RunRecord, file: Path | None = None) -> RunRecord:
     return record
 
 
-def take(together: Together, record: RunRecord, file: Path | None = None) -> set[str]:
+def take(together: SharedStatements, record: RunRecord, file: Path | None = None) -> set[str]:
     """Check a record against those before it; what of it they confirm.
 
     Raises:
@@ -115,7 +115,7 @@ def examine(
         UserError: without ``refused``, a record is none that may stand on a board, or another one
             contradicts it.
     """
-    new, together = {record.run_id for record in records}, Together()
+    new, together = {record.run_id for record in records}, SharedStatements()
     for record in records_beside(records) if among is None else among:
         # What stands there may be asked about itself, and be made again with other numbers.
         if record.run_id not in new or record.role == "baseline":
@@ -179,7 +179,7 @@ def checked_and_not(record: RunRecord, confirmed: Collection[str]) -> tuple[list
     """What was checked of a record, and what was not, in words.
 
     Args:
-        confirmed: what :meth:`Together.take` gave.
+        confirmed: what :meth:`SharedStatements.take` gave.
     """
     checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
     unchecked = ["that it was run at all, which only running it again can tell"]
@@ -225,7 +225,7 @@ def read_checked(
     for folder in folders:
         for path in records_below(folder):
             paths_by_name.setdefault(path.stem, []).append(path)
-    together = Together()
+    together = SharedStatements()
 
     def take_first(path: Path) -> RunRecord:
         record = read_record(path)

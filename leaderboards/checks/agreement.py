@@ -30,7 +30,7 @@ SAME_SPEED = 4.0
 
 
 @dataclass
-class Together:
+class SharedStatements:
     """What records say of the same thing: those that were taken in first decide, and whoever comes
     later must agree."""
 

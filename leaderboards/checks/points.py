@@ -28,7 +28,7 @@ class Fact(NamedTuple):
     within: float = EXACT
 
 
-class Lacking(Exception):
+class MissingPoints(Exception):
     """A record has not what its metrics are worked out from; says what, in a clause."""
 
 
@@ -40,10 +40,10 @@ def points_in(record: RunRecord, name: str) -> Points:
     """The points of a curve.
 
     Raises:
-        Lacking: the record has no such curve.
+        MissingPoints: the record has no such curve.
     """
     if name not in record.curves:
-        raise Lacking(f"it has no curves.{name}, by which its metrics are checked")
+        raise MissingPoints(f"it has no curves.{name}, by which its metrics are checked")
     return points_of(record.curves[name])
 
 

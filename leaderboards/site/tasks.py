@@ -35,7 +35,7 @@ OTHERS = ("metric", "model", "setting", "score", "low", "high", "rank", "seeds",
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageTable:
     """A table of a task's page, and where it stands there."""
 
     table: RankedTable[Row]
@@ -52,7 +52,7 @@ class TaskPages:
     """A task of the board with all of its tables by the headline, the most telling first."""
 
     name: str
-    tables: tuple[Shown, ...]
+    tables: tuple[PageTable, ...]
     briefs: tuple[RankedTable[Brief], ...]
 
     @property
@@ -68,7 +68,7 @@ def task_of(board: OpenBoard, name: str) -> TaskPages:
     return TaskPages(name, tuple(_anchored(ranked_tables)), tuple(briefs))
 
 
-def _anchored(ranked_tables: Iterable[RankedTable[Row]]) -> Iterator[Shown]:
+def _anchored(ranked_tables: Iterable[RankedTable[Row]]) -> Iterator[PageTable]:
     taken: set[str] = set()
     for ranked_table in ranked_tables:
         preset, variant = ranked_table.preset, ranked_table.variant
@@ -76,7 +76,7 @@ def _anchored(ranked_tables: Iterable[RankedTable[Row]]) -> Iterator[Shown]:
         if anchor in taken or not ranked_table.rows[0].headline:
             anchor = table_anchor(preset, variant, ranked_table.metric)
         taken.add(anchor)
-        yield Shown(ranked_table, anchor)
+        yield PageTable(ranked_table, anchor)
 
 
 def task_page_of(board: OpenBoard, task: TaskPages, linked: Sequence[RankedTable[Row]]) -> Page:
@@ -117,7 +117,7 @@ def task_page_of(board: OpenBoard, task: TaskPages, linked: Sequence[RankedTable
     return Page(place, label, tuple(parts))
 
 
-def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
+def _table(board: OpenBoard, place: str, placed: PageTable, cited: bool) -> Markup:
     ranked_table = placed.table
     to_model_page = from_page(place)
     files = [

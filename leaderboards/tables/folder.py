@@ -140,7 +140,7 @@ def _leaf(field: pa.Field) -> str:
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
-class Staged:
+class StagedFolder:
     """The next state of a board's folder: files wait in a folder of their own until all are there,
     and then take their places within milliseconds, the list of them last."""
 

@@ -14,7 +14,7 @@ from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.tables.code_status import form_of
 from leaderboards.tables.replications import together
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
-from leaderboards.views.parts import Beside, CodeBlock, Links, Part, SortableTable, Text, facts
+from leaderboards.views.parts import CodeBlock, Columns, Links, Part, SortableTable, Text, facts
 from leaderboards.views.tables import by_scale, first_task, has_all
 from leaderboards.views.trust import YOURS, explained, trust_of
 
@@ -107,7 +107,7 @@ def record_page(found_record: Record, models: Container[str], address: Address) 
         Links(tuple(related)),
         Links(tuple(seeds), "All seeds:"),
         Links(tuple(others), "The same run, made elsewhere:"),
-        Beside(
+        Columns(
             (
                 (facts([*run_facts(found_record), *trust_facts(found_record)]),),
                 (Text(heading="Where it comes from"), facts(provenance_facts(content))),
@@ -134,7 +134,7 @@ def record_page(found_record: Record, models: Container[str], address: Address) 
     return [
         *parts,
         Links(claims, "Claims of the figures that it is a run of:"),
-        Beside(((configuration,), (everything,))),
+        Columns(((configuration,), (everything,))),
     ]
 
 

@@ -90,7 +90,7 @@ class FrozenClaim(NamedTuple):
         return claim.test == test
 
 
-class Kept(NamedTuple):
+class FrozenNumber(NamedTuple):
     """What is kept of a number of judging; the time is ISO 8601, UTC."""
 
     value: float
@@ -110,9 +110,11 @@ def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, FrozenClaim]]:
     return by_figure
 
 
-def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
+def read_numbers(path: Path = FROZEN) -> dict[str, FrozenNumber]:
     """Name of the number -> what is kept of it."""
-    kept_numbers = {name: Kept(**entry) for name, entry in _content(path).get(NUMBERS, {}).items()}
+    kept_numbers = {
+        name: FrozenNumber(**entry) for name, entry in _content(path).get(NUMBERS, {}).items()
+    }
     # YAML takes 1e-06, without a point, for a text.
     return {
         name: number._replace(value=json.loads(str(number.value)))
@@ -183,7 +185,7 @@ def differing(claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]]) -
     return lines + [f"{figure}: is gone" for figure in sorted(set(frozen) - set(claims))]
 
 
-def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, Kept]) -> list[str]:
+def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, FrozenNumber]) -> list[str]:
     """What of ``frozen`` is not what the numbers are now, in words."""
     lines = [
         f"{name}: is {value}, was {frozen[name].value}" if name in frozen else f"{name}: is new"
@@ -194,11 +196,13 @@ def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, Kept]) -> l
 
 
 def updated_numbers(
-    values: Mapping[str, float], frozen: Mapping[str, Kept], now: str
-) -> dict[str, Kept]:
+    values: Mapping[str, float], frozen: Mapping[str, FrozenNumber], now: str
+) -> dict[str, FrozenNumber]:
     """What is to be kept: times stay where nothing differs."""
     return {
-        name: frozen[name] if name in frozen and frozen[name].value == value else Kept(value, now)
+        name: frozen[name]
+        if name in frozen and frozen[name].value == value
+        else FrozenNumber(value, now)
         for name, value in values.items()
     }
 
@@ -225,7 +229,7 @@ def _entry(claim: Hashes, old: FrozenClaim | None, now: str) -> FrozenClaim:
 def write_frozen(
     entries: Mapping[str, Mapping[str, FrozenClaim]],
     path: Path = FROZEN,
-    kept_numbers: Mapping[str, Kept] | None = None,
+    kept_numbers: Mapping[str, FrozenNumber] | None = None,
 ) -> None:
     """One line for each number and claim, so that version control knows when each was set."""
     lines = [HEAD, f"{NUMBERS}:\n"] if kept_numbers else [HEAD]

@@ -106,7 +106,7 @@ class StepSize(NamedTuple):
         return length / theirs * self.work / other.work
 
 
-class Alike(NamedTuple):
+class SimilarRun(NamedTuple):
     """A run, and the work of another one by it.
 
     Attributes:
@@ -209,7 +209,7 @@ class Speeds:
         factor = BY_FLOPS if same_preset else BY_NOTHING
         return _around(seconds, factor, f"{configuration.task} as {near[0].run_id}")
 
-    def nearest_by_work(self, configuration: Configuration) -> Alike | None:
+    def nearest_by_work(self, configuration: Configuration) -> SimilarRun | None:
         """The run whose steps tell the FLOPs of a configuration's; None if nothing was trained."""
         if not self._trained:
             return None
@@ -220,7 +220,7 @@ class Speeds:
             self._nearest[key] = self._nearest_of(*key)
         alike, same = self._nearest[key]
         steps = _steps(resolved, alike) * configuration.training.restarts
-        return Alike(
+        return SimilarRun(
             alike, same, step.over(StepSize.of(alike)), _flops(step, alike), steps, self._trained
         )
 

@@ -22,7 +22,7 @@ from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord
 from bench.runs.get_or_run import get_or_run, load_or_run
 from bench.runs.proofs.by_runs import RunPair, ShortRun, short_sweeps
-from bench.runs.proofs.wanted import BASELINES, Wanted
+from bench.runs.proofs.wanted import BASELINES, RunToCompare
 from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify
 from bench.search.driver import records_of
@@ -190,18 +190,18 @@ def test_the_first_difference_is_told_data_before_weights_before_numbers() -> No
 
 
 def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() -> None:
-    def run(model: str, size: int, **models: int) -> Wanted:
+    def run(model: str, size: int, **models: int) -> RunToCompare:
         config = {
             "tasks": {"_target_": "t", "training_automata": size},
             "models": {"_target_": "m", **models},
             "training": {"lr": 0.1, "restarts": 3, "batch_size": 4},
         }
-        return Wanted(model, "laptop", config)
+        return RunToCompare(model, "laptop", config)
 
     runs = [run("gpt2", 9, layers=2), run("gpt2", 9, layers=2), run("lstm", 9, layers=2)]
     runs += [run("mamba", 9, layers=3), run("gpt2", 7, layers=2)]
-    runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
-    runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
+    runs.append(RunToCompare(BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
+    runs.append(RunToCompare(BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
     found = [
         (b.models, b.settings["tasks.training_automata"])
         for b in short_sweeps("regbench", runs, {})
@@ -213,7 +213,7 @@ def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() ->
     assert (settings["training.steps"], settings["training.restarts"]) == (12, 2)
     same = {"tasks.training_automata": 9, "models.layers": 2}  # with which most are one run
     assert [b.models for b in short_sweeps("regbench", runs, same)] == [["gpt2", "lstm", "mamba"]]
-    measured = [Wanted("ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
+    measured = [RunToCompare("ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
     assert [(b.models, b.preset, b.settings) for b in short_sweeps("capacity", measured, {})] == [
         (["ridge"], "smoke", {})
     ]

@@ -20,7 +20,7 @@ from leaderboards.tables.folder import (
     MANIFEST,
     BoardFile,
     BoardManifest,
-    Staged,
+    StagedFolder,
     packed,
     table_of,
 )
@@ -87,7 +87,7 @@ def bytes_of(board: Path) -> dict[str, bytes]:
 
 def write_board(board: Board, path: Path) -> None:
     """Write a whole board."""
-    staged = Staged(path)
+    staged = StagedFolder(path)
     for name, table in tables_of(board).items():
         staged.put(name, table)
     staged.finish()

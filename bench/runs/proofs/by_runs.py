@@ -23,7 +23,7 @@ from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
 from bench.runs.proofs import wanted
-from bench.runs.proofs.wanted import BASELINES, Wanted, model_of, models_to_compare
+from bench.runs.proofs.wanted import BASELINES, RunToCompare, model_of, models_to_compare
 from bench.runs.proofs.writing import add_entries
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
@@ -68,7 +68,9 @@ class ShortSweep:
         return True
 
 
-def short_sweeps(task: str, runs: Iterable[Wanted], extra: Mapping[str, Any]) -> list[ShortSweep]:
+def short_sweeps(
+    task: str, runs: Iterable[RunToCompare], extra: Mapping[str, Any]
+) -> list[ShortSweep]:
     """As few sweeps as hold every setting of ``runs`` once, shortened.
 
     A measurement has no training to cut short: each of its models is measured at preset smoke.
@@ -326,7 +328,7 @@ def shown_sweep(settings: Mapping[str, Any]) -> str:
 
 
 def prove(
-    task: str, commit: str, runs: Sequence[Wanted], extra: Mapping[str, Any], report: Report
+    task: str, commit: str, runs: Sequence[RunToCompare], extra: Mapping[str, Any], report: Report
 ) -> dict[str, Outcome]:
     """Make and compare the short runs of one task, and write what they prove to the table.
 

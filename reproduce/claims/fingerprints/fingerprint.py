@@ -104,8 +104,8 @@ def _held(function: FunctionType) -> dict[str, Any]:
 
 
 def _by_content(function: FunctionType) -> Iterator[str]:
-    """Names of the module of which the fingerprint says all: constants, and functions of this project
-    whose code it holds."""
+    """Names of the module that a fingerprint holds whole: constants, and functions of this project,
+    of which it has the code."""
     for name in _names(function.__code__):
         value = function.__globals__.get(name)
         value = getattr(value, "__wrapped__", value)

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from bench.config.budgets import Asked
+from bench.config.budgets import SizeBudget
 from bench.config.settings import Configuration
 from bench.runs.get_or_run import find_widths
 from bench.training.budget import find_width
@@ -82,10 +82,10 @@ def test_heads_divide_the_width() -> None:
 
 def test_rules_of_somebody_else_s_widths_are_found() -> None:
     words = [*BASE, f"models={__name__}.Steps"]
-    found = find_width(compose(words), Asked("models.parameters", 120_000))
+    found = find_width(compose(words), SizeBudget("models.parameters", 120_000))
     assert (found.width, found.size) == (1200, 120_000)
     with pytest.raises(UserError, match=r"within 5% .*in steps of 12: .*width=12 has 1,200"):
-        find_width(compose(words), Asked("models.parameters", 1900))
+        find_width(compose(words), SizeBudget("models.parameters", 1900))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from bench.runs.serving import find, identify
 from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards.checks import admission
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.contents import OpenBoard
 from leaderboards.tables.builder import build_board
 from leaderboards.verification.submission import ModelSource, SubmitterStatement, disagreement
@@ -129,7 +129,7 @@ def test_a_run_by_equal_code_with_fewer_settings_is_the_same_run(tmp_path: Path)
     today, older = by_older_code()
     assert today.config != older.config
     for first, second in ((today, older), (older, today)):
-        together = Together()
+        together = SharedStatements()
         together.take(admission.check(first))
         together.take(admission.check(second))
     for folder, record in (("old", older), ("new", today)):

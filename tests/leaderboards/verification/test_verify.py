@@ -21,7 +21,7 @@ from bench.runs.recounting import recount
 from core.errors import UserError
 from leaderboards import verify as command
 from leaderboards.checks.admission import check, left_open, take
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.submit import main as submit
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.status import (
@@ -54,7 +54,7 @@ BASES += ("in_context_regression/smoke/*",)
 
 def refusal(path: Path, others: Sequence[RunRecord], counted: Counted | None = None) -> str:
     """Why a record is refused, by reading it among others or by counting again; "" if it is not."""
-    together = Together()
+    together = SharedStatements()
     try:
         for other in others:
             together.take(other)
