@@ -68,7 +68,7 @@ def told_word(word: str) -> str:
 
 
 def _is_setting(key: str) -> bool:
-    settings, places = _of_tasks()
+    settings, places = _settings_of_tasks()
     if key in SETTINGS:
         return True
     if key in ADDRESSES or key.removeprefix("tasks.") in places:
@@ -77,7 +77,7 @@ def _is_setting(key: str) -> bool:
 
 
 @cache
-def _of_tasks() -> tuple[set[str], set[str]]:
+def _settings_of_tasks() -> tuple[set[str], set[str]]:
     """The settings of all tasks, and those of them that name a place on this machine."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     settings: set[str] = set()

@@ -66,7 +66,8 @@ def model_groups() -> list[str]:
     return ["models", *(name for name in _folders(folder, when_changed(folder)) if choices(name))]
 
 
-# A plan of thousands of runs asks for the names at each.
+# A plan of thousands of runs asks for the names at each. ``changed``, the time at which the folder
+# was, makes what is remembered of an older state of it another entry.
 @lru_cache(maxsize=64)
 def _names(folder: Path, changed: int) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob("*.yaml")))

@@ -142,6 +142,7 @@ class Counter:
         )
 
     def _typical(self, configuration: Configuration, task: Task, total: int) -> _Typical:
+        """The middle of the task's first batches, drawn once for all models that share them."""
         key = json.dumps([configuration.tasks, configuration.training.batch_size], sort_keys=True)
         if key not in self._batches:
             seed, size = configuration.seed, configuration.training.batch_size

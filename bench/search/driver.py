@@ -84,12 +84,12 @@ def run_plan(
         ) as executor:
             searches = [ModelSearch(entry, storage, store, coordinator) for entry in plan.entries]
             names = [search.study.name for search in searches]
-            with coordinator.at(names) if coordinator else nullcontext():
+            with coordinator.working_on(names) if coordinator else nullcontext():
                 _drive(searches, executor, pace)
             for search in searches:
                 search.finish(_is_blocked(search, searches))
             if coordinator:
-                coordinator.take_in(store.root)
+                coordinator.write_missing(store.root)
         baselines: list[RunRecord] = []
         for run in configuration.of_each_data_seed():
             baselines += get_or_run_baselines(run, report)

@@ -50,7 +50,7 @@ class SharedRuns:
         if lease.state == "held":
             return False
         if lease.state == "done" and not (configuration.store / run).exists():
-            self._coordinator.take(configuration.store, run, lease.record)
+            self._coordinator.write_record(configuration.store, run, lease.record)
         self._here[ticket] = run, job
         self._executor.submit(ticket, job)
         return True
@@ -74,7 +74,7 @@ class SharedRuns:
         record = done.value
         if isinstance(record, RunRecord) and record.outcome in FINISHED:
             path = record_path(record, job.configuration.store)
-            self._coordinator.give(run, path.read_text())
+            self._coordinator.publish(run, path.read_text())
         else:
             self._coordinator.release(run)
 

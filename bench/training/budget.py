@@ -156,6 +156,7 @@ def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
 
 
 def _size(configuration: Configuration, model: nn.Module, task: Task, budget: SizeBudget) -> int:
+    """What a budget counts of a model: its parameters, or the bytes that it keeps of a sequence."""
     if budget.key == "models.parameters":
         return count_parameters(model)
     state_bytes = getattr(model, "state_bytes", None)

@@ -27,8 +27,7 @@ from core.privacy import DETAILS, told_word, without_places
 from core.progress import Report, counted, silent
 from core.reading import read_all
 from leaderboards.checks import derived_by_code as derived
-from leaderboards.checks import derived_metrics as following
-from leaderboards.checks import naming, numbers, studies, training
+from leaderboards.checks import derived_metrics, naming, numbers, studies, training
 from leaderboards.checks.agreement import SharedStatements, not_as_in
 from leaderboards.checks.naming import check_name
 
@@ -36,7 +35,7 @@ SYSTEM = re.compile(r"\w+ \w+")  # as core.privacy.told_system has it
 COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
 RULES = (  # after those of names, by which the others know the settings
     *numbers.RULES,
-    *following.RULES,
+    *derived_metrics.RULES,
     *derived.RULES,
     *training.RULES,
     *studies.RULES,
@@ -170,7 +169,7 @@ def left_open(record: RunRecord) -> str:
     metric = record.headline.name
     if form(record.config, record.provenance) == "of an earlier form":
         return "its code is neither here nor proven equal"
-    if record.outcome != "ok" or following.derives(record, metric):
+    if record.outcome != "ok" or derived_metrics.derives(record, metric):
         return ""
     return f"the card of its task does not say what else in a record {metric} follows from"
 
@@ -184,7 +183,7 @@ def checked_and_not(record: RunRecord, confirmed: Collection[str]) -> tuple[list
     checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
     unchecked = ["that it was run at all, which only running it again can tell"]
     metric, role = record.headline.name, record.role
-    follows = following.derives(record, metric) and role != "control"
+    follows = derived_metrics.derives(record, metric) and role != "control"
     (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
     others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
     for subject, words in others.items() if training.is_trained(record) else ():

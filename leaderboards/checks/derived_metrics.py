@@ -56,7 +56,7 @@ NOWHERE = (math.nan, math.nan)
 
 
 @dataclass(frozen=True)
-class Follows:
+class DerivedMetric:
     """What a metric follows from.
 
     Attributes:
@@ -81,7 +81,7 @@ class Follows:
     weights: float = 0.0
     span: tuple[float, float] = EVERYWHERE
 
-    def of(self, record: RunRecord) -> Iterator[Follows]:
+    def of(self, record: RunRecord) -> Iterator[DerivedMetric]:
         """This with the names and numbers of a record: once for each metric that it is about."""
         settings = record.config["tasks"]
         try:
@@ -205,9 +205,9 @@ def agrees(record: RunRecord) -> str | None:
     return next(filter(None, _as_named(record)), None)
 
 
-def _held(record: RunRecord) -> list[Follows]:
+def _held(record: RunRecord) -> list[DerivedMetric]:
     """What the card says of this record."""
-    entries: list[Follows] = []
+    entries: list[DerivedMetric] = []
     for statement in stated(record.task):
         if statement.holds_for(record):
             entries += statement.of(record)
@@ -222,10 +222,12 @@ def _as_named(record: RunRecord) -> Iterator[str | None]:
     for metric in record.metrics.get("test", {}):
         for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
             if _are_numbers(held.get(metric)) and f"{section}.{metric}" not in spoken_of:
-                yield Follows(metric, "mean", f"{section}.{metric}", EXACT).contradicted(record)
+                yield DerivedMetric(metric, "mean", f"{section}.{metric}", EXACT).contradicted(
+                    record
+                )
         if f"curves.{metric}" not in spoken_of:
             candidates = [
-                Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")
+                DerivedMetric(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")
             ]
             reasons = [candidate.contradicted(record) for candidate in candidates]
             yield reasons[0] if all(reasons) else None
@@ -251,7 +253,7 @@ def _not_on_its_curve(record: RunRecord, metric: str) -> str | None:
 
 
 @cache
-def stated(task: str) -> tuple[Follows, ...]:
+def stated(task: str) -> tuple[DerivedMetric, ...]:
     """What the card of a task says.
 
     Raises:
@@ -264,7 +266,7 @@ def stated(task: str) -> tuple[Follows, ...]:
     return tuple(statements)
 
 
-def _read(task: str, metric: str, entry: Any) -> Follows:
+def _read(task: str, metric: str, entry: Any) -> DerivedMetric:
     left = dict(entry) if isinstance(entry, Mapping) else {}
     only_with, within = left.pop("only_with", {}), left.pop("within", None)
     only_of, at, over = left.pop("only_of", []), left.pop("at", ""), left.pop("over", "")
@@ -281,7 +283,7 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
     sound = _is_number(within) and lists and spans and weighs and name and not more
     if take in TAKES and section in SECTIONS and sound and (at != "*" or "*" in metric):
         taken = metric, take, str(place), float(within)
-        return Follows(*taken, only_with, tuple(only_of), at, over, float(weights))
+        return DerivedMetric(*taken, only_with, tuple(only_of), at, over, float(weights))
     raise UserError(
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"

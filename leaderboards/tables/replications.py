@@ -254,7 +254,7 @@ class Replicated:
     each: tuple[OneMachine, ...]
 
 
-def together(lines: Sequence[Replication]) -> Replicated:
+def summarised(lines: Sequence[Replication]) -> Replicated:
     """The replications of one setting, or of as many as are of interest, together."""
     by_machine: dict[str, list[Replication]] = defaultdict(list)
     for line in lines:

@@ -204,7 +204,7 @@ class VerificationStatuses:
         if summary.content not in self.verifications:
             return REPORTED.words
         verification = self.about(summary)
-        return _words(verification.level, [verification])
+        return _level_in_words(verification.level, [verification])
 
     def names(self) -> set[str]:
         """The run ids of all records that anything is known of."""
@@ -226,7 +226,7 @@ class VerificationStatuses:
             return replace(REPORTED, verified=may_rank)
         verifications = list(map(self.about, summaries))
         level = min((verification.level for verification in verifications), key=LEVELS.index)
-        return VerificationStatus(level, _words(level, verifications), may_rank)
+        return VerificationStatus(level, _level_in_words(level, verifications), may_rank)
 
     def by_task(self) -> dict[str, str]:
         """Hash of all that is known of the records of each task, whose names begin with it."""
@@ -236,7 +236,7 @@ class VerificationStatuses:
         return {task: hash_of(sorted(of_task)) for task, of_task in texts.items()}
 
 
-def _words(level: Level, verifications: Sequence[Verification]) -> str:
+def _level_in_words(level: Level, verifications: Sequence[Verification]) -> str:
     words: str = level
     machines = [verification.machines for verification in verifications]
     if level == "replicated":

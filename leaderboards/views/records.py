@@ -12,7 +12,7 @@ from core.amounts import amount
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.render import ARROWS, plain, quantity
 from leaderboards.tables.code_status import form_of
-from leaderboards.tables.replications import together
+from leaderboards.tables.replications import summarised
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
 from leaderboards.views.parts import CodeBlock, Columns, Links, Part, SortableTable, Text, facts
 from leaderboards.views.tables import by_scale, first_task, has_all
@@ -187,7 +187,7 @@ def examined(content: Mapping[str, Any]) -> dict[str, str]:
 def machine_lines(runs: Sequence[Replication]) -> list[dict[str, Any]]:
     """One dictionary for each machine: how far what it gave lies from the board."""
     lines = []
-    for machine in together(runs).each:
+    for machine in summarised(runs).each:
         line = {
             "machine": machine.name,
             "runs": machine.runs,
@@ -222,7 +222,7 @@ def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:
 
 def in_words(replications: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
-    summary = together(replications)
+    summary = summarised(replications)
     runs = amount(summary.runs, "run was", "runs were")
     machines = amount(summary.machines, "kind of machine", "kinds of machine")
     return (

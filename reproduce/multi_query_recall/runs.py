@@ -164,7 +164,7 @@ def width(record: RunRecord) -> int:
 
 
 def steps(record: RunRecord) -> int:
-    """Of training."""
+    """Steps that the model of a run was trained for; 0 for a predictor without training."""
     return int(record.config["training"]["steps"] or 0)
 
 

@@ -88,20 +88,20 @@ def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
     assert b.lease(run).state == "held"
     a.release(run)
     assert b.lease(run).state == "owned"
-    b.give(run, "what was found")
+    b.publish(run, "what was found")
     assert a.lease(run) == Lease("done", "what was found")
-    a.take_in(tmp_path / "store")
+    a.write_missing(tmp_path / "store")
     assert (tmp_path / "store" / run).read_text() == "what was found"
 
     final, trial = place_of("final", "other-s0"), place_of("trial", "other-s0")
     assert b.lease(trial).state == "owned"
-    with b.at(["this study", "another"]):
+    with b.working_on(["this study", "another"]):
         assert a.lease(final, trial, "this study").state == "held"  # whoever has the weights
         assert a.lease(place_of("final", "c"), trial, "a third").state == "owned"
         assert b.lease(final, trial, "this study").state == "owned"
         b.release(final)
         for served in (b, a):
-            served.give(trial, "what b found")
+            served.publish(trial, "what b found")
         assert a.lease(final, trial, "this study").state == "held"  # b has them still
         assert b.lease(final, trial, "this study").state == "owned"
     b.release(final)
@@ -114,7 +114,7 @@ def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
 def test_records_of_others_are_written_nowhere_else(tmp_path: Path, server: PostgreSQL) -> None:
     coordinator = Coordinator(server.address, "a", tmp_path)
     for run in ("../elsewhere.json", "records/../../elsewhere.json", "work/a/weights.json", "a"):
-        coordinator.take(tmp_path / "store", run, "{}")
+        coordinator.write_record(tmp_path / "store", run, "{}")
     assert not list(tmp_path.rglob("*.json"))
 
 

@@ -13,7 +13,7 @@ from leaderboards import build
 from leaderboards import verify as command
 from leaderboards.contents import OpenBoard
 from leaderboards.tables import status as levels
-from leaderboards.tables.replications import together
+from leaderboards.tables.replications import summarised
 from leaderboards.tables.status import Check, about, path_of, read_verification
 from leaderboards.tables.status import write_verification as write
 from leaderboards.verification.targets import asked
@@ -100,7 +100,7 @@ def test_a_replication_in_the_repository_is_counted_and_shown_with_its_numbers(
     (far,) = [line for line in board.replications(TASK) if line.run_id == other.run_id]
     assert (far.outside, far.same_numbers) == (True, False)
     assert far.difference == pytest.approx(0.2)
-    every = together(board.replications(TASK))
+    every = summarised(board.replications(TASK))
     assert (every.runs, every.confirmed, every.outside) == (3, 2, 1)
     assert [(one.name, one.runs) for one in every.each] == [("A 1, Linux x86_64", 1), ("B 2", 2)]
     # What grew is what a build from nothing makes.
