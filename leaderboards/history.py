@@ -35,7 +35,7 @@ from leaderboards.arguments import Arguments, read
 HELP = """\
 usage: python -m leaderboards.history FROM..TO [folder=PATH] [recompute=last|each|none]
 
-  every commit after FROM up to TO, each beside its first parent: records of an earlier form,
+  every commit after FROM up to TO, each beside its first parent: stale records,
   verdicts that changed, rows of the board that are made from the same records and have other
   numbers. A changed verdict is only listed where the commit's message, or what it adds to
   docs/ or reproduce/claims/history.yaml, names the claim. Exit code 4 if there is anything else.
@@ -170,9 +170,7 @@ def stale_records(root: Path) -> list[str]:
         if not current[key]:
             kind = f"{record['task']}, {record['model']}"
             counts[kind] = counts.get(kind, 0) + 1
-    return [
-        f"{amount(count, 'record')} of an earlier form: {kind}" for kind, count in counts.items()
-    ]
+    return [f"{amount(count, 'stale record')}: {kind}" for kind, count in counts.items()]
 
 
 def changed_verdicts(before: str, after: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:

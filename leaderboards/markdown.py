@@ -34,7 +34,7 @@ from leaderboards.render import (
     rank,
 )
 from leaderboards.render import PRESETS as BY_SCALE
-from leaderboards.tables.code_status import forms_in_words
+from leaderboards.tables.code_status import code_statuses_in_words
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.figures import Figure, by_demand, figures_of
 from leaderboards.views.sentences import standing
@@ -137,7 +137,7 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "result holds at its preset only. The published settings (preset `paper`) have not been "
         "run where no line names them.",
         "",
-        forms_in_words(board),
+        code_statuses_in_words(board),
         "",
         "## Verdicts",
         "",

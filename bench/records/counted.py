@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from bench.records.equivalence import form
+from bench.records.equivalence import code_status
 from bench.records.registry import known
 from bench.records.schema import Cost, RunRecord
 
@@ -77,7 +77,7 @@ def contradiction(record: RunRecord, counted: Counted) -> str | None:
     batch_size = int((record.config.get("training") or {}).get("batch_size") or 1)
     factor = same_length(BATCHES * batch_size)
     # A form of the model that is equal up to rounding may do other operations.
-    same_work = form(record.config, record.provenance) != "equal up to rounding"
+    same_work = code_status(record.config, record.provenance) != "equal up to rounding"
     work = WORK if same_work else WORK[:1]
     for name in work if record.outcome == "ok" else ():
         stated, count = getattr(record.cost, name) or 0, getattr(counted.cost, name) or 0

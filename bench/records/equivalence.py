@@ -30,8 +30,8 @@ TABLE = ROOT / IN_CHECKOUT
 
 Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
 Proof = Literal["definitions", "runs", "rounding"]  # of two the first says more
-Form = Literal["current", "equivalent", "equal up to rounding", "of an earlier form"]
-FORMS: tuple[Form, ...] = get_args(Form)
+CodeStatus = Literal["current", "equivalent", "equal up to rounding", "stale"]
+CODE_STATUSES: tuple[CodeStatus, ...] = get_args(CodeStatus)
 STRENGTH: tuple[Proof, ...] = get_args(Proof)
 # A choice of the model in the words of a short run: models.positions="learned". A choice of the
 # task changes the data, whose hashes are in every identity.
@@ -368,12 +368,12 @@ def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = Fa
     return min(candidates, key=order)
 
 
-def form(config: Config, provenance: Provenance) -> Form:
+def code_status(config: Config, provenance: Provenance) -> CodeStatus:
     """Whether a record was made by the code that is here, by code that is proven to give the same
     bytes, or the same numbers up to rounding, or by other code."""
     today = current_name(config, provenance)
     if today is None:
-        return "of an earlier form"
+        return "stale"
     if today.code == Code.of(config, provenance):
         return "current"
     return "equivalent" if today.bitwise else "equal up to rounding"

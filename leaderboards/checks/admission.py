@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from bench.records.equivalence import form
+from bench.records.equivalence import code_status
 from bench.records.identity import canonical_record
 from bench.records.record_files import records_below
 from bench.records.registry import known_model
@@ -167,7 +167,7 @@ def left_open(record: RunRecord) -> str:
     """Why a record's headline cannot be worked out from the record itself, in a clause; "" if it
     can, and was when the record was checked."""
     metric = record.headline.name
-    if form(record.config, record.provenance) == "of an earlier form":
+    if code_status(record.config, record.provenance) == "stale":
         return "its code is neither here nor proven equal"
     if record.outcome != "ok" or derived_metrics.derives(record, metric):
         return ""
@@ -190,9 +190,9 @@ def checked_and_not(record: RunRecord, confirmed: Collection[str]) -> tuple[list
         (checked if subject in confirmed else unchecked).append(f"{words} by other records")
     if role != "baseline" and known_model(record) is None:
         unchecked.append("its model, which is of another package")
-    if form(record.config, record.provenance) == "of an earlier form":
+    if code_status(record.config, record.provenance) == "stale":
         checked.remove("settings")
-        unchecked.append("its settings and code, which are of an earlier form")
+        unchecked.append("its settings and code, which is stale")
     return checked, unchecked
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench.records.equivalence import FORMS, form
+from bench.records.equivalence import CODE_STATUSES, code_status
 from bench.records.identity import beside_data, canonical_record
 from bench.records.record_files import is_record, records_below, records_in
 from bench.records.schema import RunRecord, read_record
@@ -125,7 +125,7 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToV
     current, others = [], 0
     for path in records_below(COMMITTED):
         record = read_record(path)
-        if form(record.config, record.provenance) == FORMS[-1]:
+        if code_status(record.config, record.provenance) == CODE_STATUSES[-1]:
             others += 1
         else:
             current.append([RecordToVerify(record, path, to or FOLDER)])

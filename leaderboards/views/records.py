@@ -11,7 +11,7 @@ from bench.records.schema import Trial
 from core.amounts import amount
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.render import ARROWS, plain, quantity
-from leaderboards.tables.code_status import form_of
+from leaderboards.tables.code_status import code_status_of
 from leaderboards.tables.replications import summarised
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
 from leaderboards.views.parts import CodeBlock, Columns, Links, Part, SortableTable, Text, facts
@@ -264,7 +264,7 @@ def provenance_facts(content: Mapping[str, Any]) -> Facts:
     return [
         ("identity", content["identity"]),
         ("commit", (provenance["commit"] or "unknown") + dirty),
-        ("code", form_of(dict(content))),
+        ("code", code_status_of(dict(content))),
         ("model code", provenance["model_code"]),
         ("task code", provenance["task_code"]),
         *((f"data, {split}", digest) for split, digest in provenance["data"].items()),

@@ -14,7 +14,7 @@ from bench.records.equivalence import (
     Equivalence,
     Name,
     canonical_name,
-    form,
+    code_status,
     names,
     read_table,
 )
@@ -136,14 +136,14 @@ def test_code_of_a_record_is_current_equivalent_or_of_an_earlier_form() -> None:
     hashes = {"task_code": code_hash(target), "model_code": code_hash(model)}
     made = make_record().provenance
     here = made.model_copy(update=hashes)
-    assert form(config, here) == "current"
+    assert code_status(config, here) == "current"
     older = here.model_copy(update={"task_code": "0" * 64})
-    assert form(config, older) == "of an earlier form"
+    assert code_status(config, older) == "stale"
     add_entries([entry(Code.of(config, older), Code.of(config, here))])
-    assert form(config, older) == "equivalent"
-    assert form(config, here) == "current"
+    assert code_status(config, older) == "equivalent"
+    assert code_status(config, here) == "current"
     engine = older.model_copy(update={"protocol_version": 0})
-    assert form(config, engine) == "of an earlier form"
+    assert code_status(config, engine) == "stale"
 
 
 def made_by(task_code: str, run_id: str) -> RunRecord:

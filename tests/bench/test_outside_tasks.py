@@ -16,7 +16,7 @@ from bench.config.source_files import forget_edited, use_named
 from bench.records import numbers
 from bench.records.code import code_hash, forget_code
 from bench.records.command import words_of
-from bench.records.equivalence import form
+from bench.records.equivalence import code_status
 from bench.records.schema import RunRecord, read_record, read_records
 from bench.training.building import build_task
 from core.errors import OK, VERIFICATION_FAILED, UserError
@@ -192,7 +192,8 @@ def test_task_and_model_may_both_be_from_outside(
     words = [f"tasks={folder}/task.py:LoudestChannel", f"models={folder}/net.py:Plain"]
     assert train.main([*words, "preset=smoke"]) == OK
     (record,) = made()
-    assert form(record.config, record.provenance) == "current"  # nothing of it is of this project
+    # Nothing of it is of this project.
+    assert code_status(record.config, record.provenance) == "current"
     assert check(record) is record
     with pytest.raises(UserError, match="task 'LoudestChannel' is unknown here"):
         evaluate.main([f"run={record.run_id}", f"trust={folder}/net.py"])

@@ -37,7 +37,7 @@ def _by_runs(request: ProofRequest) -> bool:
         task = str(request.task)
         wanted = {(request.commit, task): of_task(task, request.models, request.preset)}
     if not wanted:
-        print("nothing to prove: no such record is of an earlier form")
+        print("nothing to prove: no such record is stale")
     all_proven = True
     for (older, name), runs in sorted(wanted.items()):
         with progress() as report:

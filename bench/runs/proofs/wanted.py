@@ -14,7 +14,7 @@ from hydra.utils import get_class
 from bench.config.files import group_file, models_of
 from bench.config.groups import choices
 from bench.records.code import code_hash
-from bench.records.equivalence import Code, Config, current_name, form
+from bench.records.equivalence import Code, Config, code_status, current_name
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from core.errors import UserError
@@ -40,10 +40,10 @@ class RunToCompare:
 
 
 def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[RunToCompare]]:
-    """(commit, task) -> committed records of an earlier form."""
+    """(commit, task) -> stale committed records."""
     runs_by_commit: dict[tuple[str, str], list[RunToCompare]] = defaultdict(list)
     for record in read_records([COMMITTED]):
-        earlier = form(record.config, record.provenance) == "of an earlier form"
+        earlier = code_status(record.config, record.provenance) == "stale"
         if earlier and task in (None, record.task) and preset in (None, record.preset):
             code = Code.of(record.config, record.provenance)
             key = (record.provenance.commit or "an unknown commit", record.task)

@@ -16,7 +16,7 @@ from bench.records.equivalence import (
     Equivalence,
     Name,
     canonical_name,
-    form,
+    code_status,
     names,
     read_table,
 )
@@ -30,7 +30,7 @@ from bench.runs.serving import identify
 from core.errors import UserError
 from core.files import write_atomically
 from core.progress import silent
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.tables.grouping import arrange
 from leaderboards.tables.summaries import summary_of
 from tests.bench.conftest import TINY
@@ -144,8 +144,8 @@ def test_a_record_is_served_and_a_training_goes_on_from_equal_bytes_alone(
     states = (Code.of(r.config, r.provenance) for r in (older, record))
     add_entries([proof(*states, by)])
     said = {"runs": "equivalent", "rounding": "equal up to rounding"}[by]
-    assert form(older.config, older.provenance) == said
-    assert form(record.config, record.provenance) == "current"
+    assert code_status(older.config, older.provenance) == said
+    assert code_status(record.config, record.provenance) == "current"
     # A half-made run of the older code: its checkpoint, or its weights without a record.
     here = asked.model_copy(update={"store": tmp_path})
     store = Store(tmp_path)
@@ -175,7 +175,7 @@ def test_the_board_counts_a_run_once_says_how_it_is_equal_and_lets_its_weights_d
     note = "1 run by earlier code that is equal up to rounding"
     assert (note in entry.notes) == (by == "rounding")
     assert note not in of_today.notes
-    together = Together()
+    together = SharedStatements()
     together.take(record)
     if by == "rounding":
         together.take(older)

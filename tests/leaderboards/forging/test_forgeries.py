@@ -264,4 +264,4 @@ def test_where_a_traceback_lies_in_a_store_tells_of_no_machine() -> None:
 def test_code_that_is_not_here_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     earlier = Forgery(TRAINED, put("provenance.model_code", A), "", True)
     assert add.main([str(forged(earlier, tmp_path)), f"to={tmp_path / 'to'}"]) == 0
-    assert "of an earlier form" in capsys.readouterr().out
+    assert "stale" in capsys.readouterr().out
