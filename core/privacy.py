@@ -118,7 +118,7 @@ def told_message(error: BaseException) -> str:
 
 
 def _told_line(error: BaseException) -> str:
-    """Of one error alone."""
+    """The first line of one error alone, without what it was raised from."""
     if size := _SIZE.search(str(error)):
         return size[0]
     published = [str(ROOT), *sysconfig.get_paths().values()]

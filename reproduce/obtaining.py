@@ -52,7 +52,7 @@ def existing(request: Request, experiment: Experiment, folder: Path) -> list[Run
 def belonging(
     records: Iterable[RunRecord], preset: str, experiment: Experiment, folder: Path
 ) -> list[RunRecord]:
-    """Those of a folder's records that a figure is made of at a preset, untrained ones included."""
+    """The records of a folder that a figure is made of at a preset, untrained ones included."""
     of_preset = [r for r in records if r.preset == preset and r.role != "trial"]
     selected = experiment.select(one_of_each(without_untrained(of_preset)))
     plan = experiment.plan(preset, None)

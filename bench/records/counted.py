@@ -42,7 +42,7 @@ class Counted(BaseModel):
 
 
 def same_length(sequences: int) -> float:
-    """By which factor the tokens of two draws of so many sequences may differ.
+    """The factor by which the tokens of two draws of so many sequences may differ.
 
     Example: 1.25 of 4,800 sequences, and 3 of 9.
     """

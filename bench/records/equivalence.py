@@ -82,7 +82,7 @@ class Name:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Its settings by "section.key", see :func:`flat`."""
+        """The run's settings by "section.key", see :func:`flat`."""
         return flat(self.config)
 
 

@@ -84,7 +84,7 @@ _adopted: list[Origin] = []
 
 
 def origin() -> Origin:
-    """That of this process, or the one that it works for."""
+    """The command and commit of this process, or of the one that it works for."""
     if _adopted:
         return _adopted[-1]
     return Origin(shlex.join(told_command(sys.argv)), *commit_and_dirty())

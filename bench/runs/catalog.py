@@ -103,7 +103,8 @@ def _committed(folders: tuple[Path, ...]) -> tuple[RunRecord, ...]:
 
 
 def _by_name(records: list[RunRecord]) -> dict[tuple[str, int], RunRecord]:
-    """By identity and seed; the later of two wins, as the store wins over what is committed."""
+    """Records by identity and seed; the later of two wins, as the store wins over what is
+    committed."""
     return {(r.identity, r.seed): r for r in records if r.outcome in FINISHED}
 
 

@@ -194,7 +194,8 @@ def _is_alive(connection: sql.Connection, driver: str | None) -> bool:
 
 @cache
 def open_coordinator(address: str, store: Path) -> Coordinator | None:
-    """That of a store's driver; None where a database or journal has one driver alone."""
+    """The coordinator of a store's driver; None where a database or journal has one driver
+    alone."""
     if not is_server(address):
         return None
     studies = Store(store).studies

@@ -114,7 +114,8 @@ def _estimate_for_device(plan: SweepPlan, report: Report) -> list[Estimate]:
 
 
 def _sentence_of(error: Exception) -> str:
-    """Its sentence; of what nobody put into words, as in a package of one's own, also the place."""
+    """The sentence of an error; of what nobody put into words, as in a package of one's own, also
+    the place."""
     if isinstance(error, UserError | ValueError | torch.OutOfMemoryError):
         return str(error)
     return f"{type(error).__name__}: {error} in {place_of(error)}"

@@ -133,7 +133,7 @@ class Forecaster:
     def _seconds(
         self, counted: CountedTraining, precision: str, together: int
     ) -> tuple[Span, Span]:
-        """Of a training, and of its work alone."""
+        """Seconds of a training, and of its work alone."""
         device = self.device
         update = counted.stacked_update() if together > 1 else counted.update
         batch_making = Span(*(counted.batch_seconds,) * 3)

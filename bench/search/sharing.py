@@ -31,7 +31,7 @@ class SharedRuns:
 
     @property
     def slots(self) -> int:
-        """Those of the executor, and one for each job that waits."""
+        """The executor's slots, and one for each job that waits."""
         return self._executor.slots + len(self._elsewhere)
 
     def submit(self, ticket: int, job: Job) -> None:

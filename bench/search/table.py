@@ -91,7 +91,7 @@ def _ranking(result: SweepResult, example: RunRecord) -> Table:
 
 
 def _budgets(models: Sequence[ModelResult]) -> str | None:
-    """Who had how many trials, where that is not the same for all."""
+    """A line that says which model had how many trials, where that is not the same for all."""
     if len({model.trials for model in models}) < 2:
         return None
     each = ", ".join(f"{model.label} {model.trials}" for model in models)

@@ -140,7 +140,8 @@ def _counter(configuration: Configuration, task: Task, budget: SizeBudget) -> Si
 
 
 def _heads(configuration: Configuration) -> int:
-    """By which the width may have to be divisible; 1 where the model has no heads."""
+    """The number of heads, by which the width may have to be divisible; 1 where the model has
+    none."""
     heads = configuration.models.get("heads")
     return heads if isinstance(heads, int) and heads > 0 else 1
 

@@ -16,7 +16,7 @@ HELD = (RECALLED, 0.5)
 
 
 def facts(record: RunRecord) -> Iterator[Fact]:
-    """Of the battery, or of the experiments with integers."""
+    """What the metrics of a record of the battery, or of the experiments with integers, should be."""
     if record.config["tasks"]["material"] == "integers":
         yield from _experiments(record)
         return

@@ -135,7 +135,7 @@ def _remember(picked: Sequence[Row]) -> None:
 
 
 def _lead_on(rows: Sequence[Row]) -> None:
-    """From rows to their models, their records, and the comparison of two of them."""
+    """Links from rows to their models, their records, and the comparison of two of them."""
     models = list(dict.fromkeys(row.model for row in measured_rows(rows)))
     if len(models) == 2:
         target = link("compare", a=models[0], b=models[1])

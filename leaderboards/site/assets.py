@@ -22,7 +22,7 @@ STYLE = ("<style>", "</style>")
 
 
 def _own_style() -> str:
-    """That of the app's own parts, which is a template of the app, and that of pages."""
+    """The style of the app's own parts, which is a template of the app, and that of pages."""
     app = markup("style").strip().removeprefix(STYLE[0]).removesuffix(STYLE[1])
     return app + (OWN / "site.css").read_text()
 

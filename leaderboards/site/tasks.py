@@ -43,7 +43,7 @@ class PageTable:
 
     @property
     def name(self) -> str:
-        """Of its files to cite, from the root of the site, without an ending."""
+        """The name of its files to cite, from the root of the site, without an ending."""
         return f"tables/{slug(self.table.task)}/{self.anchor}"
 
 
@@ -57,7 +57,7 @@ class TaskPages:
 
     @property
     def place(self) -> str:
-        """Its page."""
+        """The address of the task's page."""
         return task_page(self.name)
 
 

@@ -85,7 +85,7 @@ def _code_of(summary: RecordSummary) -> tuple[str, str]:
 def _by_family(
     summaries: Iterable[RecordSummary], among: Iterable[RecordSummary]
 ) -> tuple[list[RecordSummary], list[RecordSummary]]:
-    """Those of a setting that some others have, and the rest."""
+    """The summaries whose setting some others have too, and the rest."""
     families = {summary.beside_data for summary in among}
     beside: list[RecordSummary] = []
     rest: list[RecordSummary] = []

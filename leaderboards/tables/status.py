@@ -91,8 +91,8 @@ class Verification(FrozenModel):
 
     @property
     def machines(self) -> int:
-        """By how many kinds of machine, or by how many people, it was run again within the spread:
-        the larger number."""
+        """The number of kinds of machine, or of people, by which it was run again within the
+        spread: the larger one."""
         reruns = self.passed("re-run")
         people = {check.by for check in reruns} - {""}
         return max(len({check.device for check in reruns}), len(people))

@@ -56,7 +56,7 @@ class RecordToVerify:
 
     @property
     def weights(self) -> Path | None:
-        """Its saved weights, if they lie beside it as in a store."""
+        """The record's saved weights, if they lie beside it as in a store."""
         path = Store(self.path.resolve().parent.parent).weights(self.record.run_id)
         beside = self.path.parent.name == "records" and path.is_file()
         return path if beside and self.record.weights_sha256 else None

@@ -70,7 +70,7 @@ class RowComparison:
 
     @property
     def verdict(self) -> str:
-        """Who is ahead, in a sentence."""
+        """A sentence that says which of the two is ahead."""
         if self.difference is None:
             return "One of them has no number here."
         unit = f" {self.a.unit}" if self.a.unit else ""

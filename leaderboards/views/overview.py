@@ -261,7 +261,8 @@ def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
 
 
 def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[ClaimLine]) -> str:
-    """Who leads which ability, what is open, and how many published claims do not hold."""
+    """The sentence that says which model leads which ability, what is open, and how many published
+    claims do not hold."""
     leads, shared, alone, unranked = [], [], [], []
     small: list[str] = []
     missing: list[str] = []

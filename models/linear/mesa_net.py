@@ -136,7 +136,7 @@ def _solve(sides: Tensor, *system: Tensor) -> Tensor:
 def _factors(
     keys: Tensor, log_decays: Tensor, strengths: Tensor, ridge: Tensor, covariance: Tensor
 ) -> Tensor:
-    """Of H_t + Λ at every position, (batch, time, heads, key width, key width)."""
+    """Cholesky factors of H_t + Λ at every position, (batch, time, heads, key width, key width)."""
     return _factor(_covariances(keys, log_decays, strengths, covariance), ridge)
 
 

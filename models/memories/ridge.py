@@ -43,7 +43,7 @@ class Ridge(Memory):
         self._products: Tensor | None = None
 
     def size_in_bytes(self) -> int:
-        """Of Σ k kᵀ and Σ k vᵀ, however much was written."""
+        """Bytes of Σ k kᵀ and Σ k vᵀ, however much was written."""
         return bytes_of(self._covariance, self._products)
 
     def _features(self, keys: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ class Claim:
 
     @cached_property
     def hashes(self) -> Hashes:
-        """By which a change of it is seen."""
+        """The hashes by which a change of the claim is seen."""
         words = [self.sentence, self.source, self.tolerance, self.rule.text, self.rule.numbers]
         beside, test = self.control.parts if self.control else ([], None)
         test_code = [self.rule.judge, test, *([self.ranks] if self.ranks else [])]

@@ -172,7 +172,7 @@ class Untrained:
         return stood_in
 
     def untrained_runs(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
-        """Those of a pool that are the untrained ones of these runs, sorted by run id."""
+        """The records of a pool that are the untrained ones of these runs, sorted by run id."""
         pairs = self._pairs([*runs, *filter(is_untrained, pool)])
         untrained_by_id = {}
         for run, untrained in pairs:

@@ -62,7 +62,7 @@ class Hashes(NamedTuple):
 
     @classmethod
     def of(cls, name: str, statement: object, test: object) -> Hashes:
-        """Of everything that a claim says, and of the functions that judge it."""
+        """The hashes of everything that a claim says, and of the functions that judge it."""
         return cls(name, _hash([name, fingerprint(statement)]), _hash(fingerprint(test)))
 
 

@@ -181,7 +181,7 @@ def _row(records: Records, model: str) -> list[str]:
 
 
 def _scores(records: Records, model: str, name: str) -> list[float]:
-    """Of each seed the mean accuracy over the settings of a task that were run."""
+    """For each seed the mean accuracy over the settings of a task that were run."""
     by_seed: dict[int, list[float]] = defaultdict(list)
     for record in records:
         if record.model == model and setting(record, "tasks.synthetic") == name:

@@ -135,7 +135,7 @@ def of(
 
 
 def widths(records: Records) -> list[int]:
-    """From narrow to wide."""
+    """The widths that were run, from narrow to wide."""
     return sorted({runs.width(record) for record in records if cell(record)})
 
 

@@ -189,7 +189,7 @@ def of(
 
 
 def widths(records: Records, cell: str, model: str | None = None) -> list[int]:
-    """From narrow to wide."""
+    """The widths that were run, from narrow to wide."""
     return sorted({width(record) for record in of(records, cell, model)})
 
 

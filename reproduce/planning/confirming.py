@@ -115,7 +115,7 @@ def only_described(claim: Claim, committed: Sequence[RunRecord]) -> bool:
 
 
 def _seeds(runs: Collection[PlannedRun], above: int) -> set[int]:
-    """Those of the runs that a further seed repeats."""
+    """The seeds of the runs that a further seed repeats."""
     return {
         run.configuration.seed
         for run in runs

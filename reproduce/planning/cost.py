@@ -86,14 +86,14 @@ class StepSize(NamedTuple):
 
     @classmethod
     def of(cls, record: RunRecord) -> StepSize:
-        """That of a run."""
+        """The size of a step of a run."""
         sequences = record.cost.training_steps * record.config["training"].get("batch_size", 1)
         tokens = max(1.0, record.cost.training_tokens / sequences)
         return cls.asked(record.config)._replace(tokens=tokens)
 
     @classmethod
     def asked(cls, config: Mapping[str, Any]) -> StepSize:
-        """That of a run that was not made."""
+        """The size of a step of a run that was not made."""
         task = config["tasks"]
         return cls(str(task.get("_target_")), _number(task.get("length")), 1.0, _work(config))
 
@@ -296,7 +296,7 @@ def _around(seconds: float, factor: float, source: str = "") -> ExpectedCost:
 
 
 def _flops(step: StepSize, record: RunRecord) -> float:
-    """Those of a step of a size, from the step of a record."""
+    """FLOPs of a step of a size, from the step of a record."""
     cost = record.cost
     own_step = (cost.training_flops or 0.0) / cost.training_steps
     return own_step * step.over(StepSize.of(record))

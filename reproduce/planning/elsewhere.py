@@ -30,7 +30,7 @@ class SpeedsElsewhere(Speeds):
         self.forecaster = Forecaster(forecaster_of(device).device, make_data=False)
 
     def print_basis(self, runs: Sequence[PlannedRun]) -> None:
-        """Of all runs on the other device: what they take with how many of them."""
+        """Print how long all runs take on so many of the other devices, and what that assumes."""
         device = self.forecaster.device
         print_timeline(chains(runs, self), device)
         print_assumptions(device, "float32")

@@ -136,7 +136,7 @@ class Review:
         return all(self.request.passed_on.get(f"tasks.{key}") == value for key, value in choices)
 
     def decision(self, claim: Claim) -> Closed | None:
-        """By which a claim gets no more seeds at this preset."""
+        """The decision by which a claim gets no more seeds at this preset, if there is one."""
         return (claim.closed or {}).get(self.request.view.preset)
 
     def may_decide(self, result: ClaimResult) -> bool:
@@ -335,7 +335,7 @@ def _identities(runs: Iterable[PlannedRun]) -> set[str]:
 
 
 def selected_by(reproduction: Experiment, records: Records) -> Records:
-    """Those of the records that belong to a reproduction, and its untrained runs."""
+    """The records that belong to a reproduction, and its untrained runs."""
     selected = reproduction.select(without_untrained(records))
     return [
         *selected,

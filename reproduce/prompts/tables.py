@@ -223,7 +223,7 @@ def _continuations(runs: Mapping[str, Records]) -> str:
 
 
 def _continuation(runs: Records, number: int) -> str:
-    """That of the first run, and how many passed."""
+    """The continuation that the first run wrote, and how many runs passed."""
     rows = [run.arrays["continuations"][number] for run in runs]
     text = escaping.markdown_lines(rows[0]["text"]) or "(the text ends)"
     passed = sum(row["sensible"] for row in rows)

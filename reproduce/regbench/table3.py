@@ -199,7 +199,7 @@ def _list(title: str, lines: Sequence[str]) -> str:
 
 
 def _longer(records: Records, models: Sequence[str]) -> str:
-    """Who was trained for more steps than others on the same languages."""
+    """A note on models that were trained for more steps than others on the same languages."""
     lines = []
     for variant, words in VARIANTS.items():
         steps = {}

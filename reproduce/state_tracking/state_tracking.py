@@ -127,7 +127,7 @@ def _belongs(record: RunRecord) -> bool:
 
 
 def steps(record: RunRecord) -> int:
-    """Of training."""
+    """Steps that the model of a run was trained for."""
     return int(record.config["training"]["steps"])
 
 

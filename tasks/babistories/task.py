@@ -146,8 +146,8 @@ class BabiStories(Task):
         return SequenceSpecification(self.length, vocabulary=padded)
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the training tokens, those held out of them ("validation") and the validation file
-        ("test")."""
+        """SHA-256 of the training tokens, of those held out of them ("validation") and of the
+        validation file ("test")."""
         self._check_sizes()
         train = self.stream("train").manifest
         parts = {"train": (0, self.training_tokens), "validation": (self.training_tokens, None)}

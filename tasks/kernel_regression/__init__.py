@@ -115,7 +115,7 @@ class KernelRegression(Measurement):
         return evaluation
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
-        """Who answers the mean of all values, 0, and who knows f."""
+        """Two answers without a memory: the mean of all values, 0, and f itself."""
         return {
             "zero": lambda split: self._of_answers(split, 0.0),
             "oracle": lambda split: self._of_answers(split, 1.0),

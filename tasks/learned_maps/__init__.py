@@ -205,7 +205,8 @@ class LearnedMaps(Measurement):
         return (answers - maps.values(following)).square().sum(-1).mean()
 
     def _cosines(self, memory: Memory, maps: Maps, written: Tensor, read_out: Tensor) -> Tensor:
-        """Of what each stem gives and each answer that was written, (memories, pairs, pairs)."""
+        """Cosines of what each stem gives and each answer that was written, (memories, pairs,
+        pairs)."""
         # A stem without its answer: zeros, which no token has there.
         stems = written.clone()
         stems[..., self.size :] = 0.0

@@ -63,7 +63,8 @@ class StoryPrompts(BabiStories):
         return read_prompts()
 
     def data_hashes(self) -> dict[str, str]:
-        """Of "test" the prompts with their acceptable words, and the validation file."""
+        """SHA-256 of the prompts with their acceptable words ("test"), and of the validation
+        file."""
         hashes = super().data_hashes()
         prompts = json.dumps([asdict(prompt) for prompt in self.prompts])
         content = f"{prompts}:{self.stream('valid').manifest.tokens_sha256}"

@@ -282,8 +282,8 @@ def _seconds_of(runs: Sequence[PlannedRun], models: Sequence[Configuration]) -> 
 
 
 def _steps_of(configuration: Configuration) -> int:
-    """Of all starts of a training whose steps are known; 1 where a run is counted as one, as a
-    measurement is."""
+    """Steps of all starts of a training, where they are known; 1 where a run is counted as one, as
+    a measurement is."""
     training = configuration.training
     if configuration.takes is not None or training.steps is None:
         return 1
@@ -316,8 +316,9 @@ def _word_of(entry: Entry) -> str:
 
 
 def _seconds_of_a_step(configuration: Configuration) -> float | None:
-    """Of a model, on its task and at its preset: the median over some records of whole runs; of
-    runs without counted steps the seconds of a run. None where there is no record."""
+    """Seconds of a step of a model, on its task and at its preset: the median over some records of
+    whole runs; of runs without counted steps the seconds of a run. None where there is no
+    record."""
     c = configuration
     name = f"{c.task}-{c.model}-{c.preset}-*.json"
     speeds: list[float] = []

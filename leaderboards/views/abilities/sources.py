@@ -49,7 +49,7 @@ class AbilityTable:
 
     @cached_property
     def row_by_model(self) -> dict[str, Row]:
-        """Of each model the ranked row, or else its best."""
+        """The row that stands for each model: the ranked one, or else its best."""
         rows_by_model: dict[str, list[Row]] = {}
         for row in self.rows:
             rows_by_model.setdefault(row.model, []).append(row)

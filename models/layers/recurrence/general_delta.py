@@ -62,7 +62,7 @@ class Edits(NamedTuple):
         return Edits(vectors, keys, targets, decays, self.undecayed)
 
     def at(self, position: int) -> Edits:
-        """Those of one position of a sequence."""
+        """The edits of one position of a sequence."""
         return self.each(lambda x: x[:, position])
 
     def empty_memory(self) -> Tensor:

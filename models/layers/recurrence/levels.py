@@ -139,7 +139,7 @@ def _levels_of_chunk(chunk: int, device: torch.device) -> Tensor:
 
 
 def _by_chunks(queries: Tensor, writes: Writes, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """From the start of a sequence. Tensors are (chunks, batch, heads, chunk, width)."""
+    """A sequence from its start. Tensors are (chunks, batch, heads, chunk, width)."""
     length = queries.shape[1]
     chunk = min(CHUNK, 1 << (length - 1).bit_length())
     q, k, v, by_level = (

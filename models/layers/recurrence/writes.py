@@ -38,7 +38,7 @@ class Writes(NamedTuple):
         return Writes(change(self.keys), change(self.values), decays, strengths, pair)
 
     def at(self, position: int) -> Writes:
-        """Those of one position of a sequence."""
+        """The writes of one position of a sequence."""
         return self.each(lambda x: x[:, position])
 
     def empty_memory(self) -> Tensor:

@@ -189,7 +189,8 @@ class _Answers:
     folder: Path
 
     def of(self, variant: TrainingVariant) -> dict[str, Any]:
-        """Of one training, read anew each time: all of them at once may not fit into memory."""
+        """The answer about one training, read anew each time: all of them at once may not fit into
+        memory."""
         answer: dict[str, Any] = torch.load(self.folder / variant.name, weights_only=True)
         return answer
 

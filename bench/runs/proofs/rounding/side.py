@@ -52,7 +52,7 @@ class TrainingVariant(BaseModel):
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of the file of its numbers."""
         return f"{self.dtype}-{'plain' if self.last_bits is None else self.last_bits}.pt"
 
 
