@@ -68,7 +68,7 @@ class Sweep(Planned):
     adds_seeds: bool = False
 
     def planned(self, preset: str, seeds: int | None) -> list[dict[str, Any]]:
-        """The settings of the sweep at a preset; none if it only adds seeds and ``seeds`` are given."""
+        """Its settings at a preset; none where ``seeds`` are given to a sweep that adds seeds."""
         models = {"models": self.models[0] if len(self.models) == 1 else list(self.models)}
         settings = self.settings_at(preset, **(models if self.models else {}))
         if seeds is None:

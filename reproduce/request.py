@@ -145,7 +145,8 @@ class Request:
         return as_committed and not makes_others and not has_text
 
     def with_text(self, experiment: Experiment) -> Request:
-        """With the settings for text of the network, where a preset takes what can be had."""
+        """The request with the settings for text of the network, where a preset takes what can be
+        had."""
         first = self.plan(experiment).first
         more = {k: v for k, v in with_available_text(first).items() if k not in first}
         overrides = (*self.view.overrides, *(shown(key, value) for key, value in more.items()))

@@ -191,7 +191,7 @@ class Configuration(Settings):
         return not self.overrides.keys() & {TARGET, STATE, *BUDGETS}
 
     def _copy(self, **changes: Any) -> Configuration:
-        """With values that are known to be right."""
+        """The same with other values, which are known to be right."""
         return self.model_copy(update=changes)
 
     def __eq__(self, other: object) -> bool:

@@ -194,7 +194,8 @@ def _scalar(operands: Sequence[Tensor]) -> float:
 
 
 def _slow_on_a_cpu(name: str, args: Any, inputs: Sequence[Tensor], output: Tensor) -> float:
-    """In functions, what an operator takes there beyond its products, functions and bytes."""
+    """What an operator takes on a CPU beyond its products, functions and bytes, counted in
+    functions."""
     if name in SLOW_ON_A_CPU:
         return SLOW_ON_A_CPU[name] * max(x.numel() for x in (*inputs, output))
     if name in ("bmm", "baddbmm", "baddbmm_"):

@@ -70,8 +70,8 @@ class Estimate:
 
 
 def estimate(plan: SweepPlan, report: Report) -> list[Estimate]:
-    """For each model the cost at its default and, if another, at its largest setting; on another
-    device, that of all its settings."""
+    """Estimates of each model: its cost at its default and, if another, at its largest setting; on
+    another device, that of all its settings."""
     if plan.device_like is not None:
         return _estimate_for_device(plan, report)
     probes: list[tuple[Entry, str, dict[str, Any]]] = []

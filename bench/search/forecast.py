@@ -241,7 +241,7 @@ def _one_shape_of_batches(runs: Sequence[Configuration]) -> bool:
 
 @lru_cache
 def forecaster_of(name: str, threads: int = 1, device: str = "auto") -> Forecaster:
-    """For a device of the cards, or for this machine, whose rates are measured then.
+    """The forecaster of a device of the cards, or of this machine, whose rates are measured then.
 
     Raises:
         UserError: there is none of that name.

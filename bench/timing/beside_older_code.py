@@ -49,7 +49,8 @@ def compare(settings: SpeedSettings, report: Report) -> dict[str, Any]:
 
 
 def _one_model(settings: SpeedSettings, name: str, before: Path) -> dict[str, Any]:
-    """Both checkouts take turns, each the first in every second round."""
+    """Times of a model in both checkouts, which take turns, each the first in every second
+    round."""
     seconds: dict[str, list[float]] = {"before": [], "here": []}
     answers: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:

@@ -66,7 +66,7 @@ def _peers_of(models: Sequence[str]) -> list[Peer]:
 def _beside(
     settings: SpeedSettings, peer: Peer, device: torch.device, alive: Callable[[], None]
 ) -> dict[str, Any]:
-    """Both take turns, each the first in every second round."""
+    """Times of a model and of its peer, which take turns, each the first in every second round."""
     length, vocabulary = settings.length[0], settings.vocabulary[0]
     ours = build_model(settings, peer.model, length, vocabulary, 0.0, peer.settings)
     shape = Shape(

@@ -16,7 +16,8 @@ HELD = (RECALLED, 0.5)
 
 
 def facts(record: RunRecord) -> Iterator[Fact]:
-    """What the metrics of a record of the battery, or of the experiments with integers, should be."""
+    """What the metrics of a record of the battery, or of the experiments with integers, have to
+    be."""
     if record.config["tasks"]["material"] == "integers":
         yield from _experiments(record)
         return

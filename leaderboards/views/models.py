@@ -83,7 +83,7 @@ def group_of(model: str) -> str:
 
 
 def about(shown_model: Model) -> list[tuple[str, str]]:
-    """Where it comes from."""
+    """Facts of where a model comes from."""
     pairs = [
         ("source", str(shown_model.card.get("source", ""))),
         ("deviations", str(shown_model.card.get("note", ""))),

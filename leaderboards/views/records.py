@@ -258,7 +258,7 @@ def run_facts(shown_record: Record) -> Facts:
 
 
 def provenance_facts(content: Mapping[str, Any]) -> Facts:
-    """Where it comes from."""
+    """Facts of where a record comes from."""
     provenance = content["provenance"]
     dirty = {True: ", with uncommitted changes", False: "", None: ""}[provenance["dirty"]]
     return [

@@ -142,5 +142,5 @@ def _trials_needed(fit: Fit, ends: tuple[float, float], level: float) -> int | N
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """With so many decimals, and a minus sign that is one."""
+    """A number with so many decimals, and a minus sign that is one."""
     return f"{value:.{digits}f}".replace("-", "−")

@@ -86,7 +86,7 @@ def grid_comes_out(
 
 
 def slopes(records: Records) -> tuple[Fit, Fit] | None:
-    """In d, of the smallest and of the largest step."""
+    """Power laws in d, with the smallest and with the largest step; None without runs of both."""
     fits = []
     for cell in (runs.BY_RATE[0], runs.BY_RATE[-1]):
         trials = runs.by_dimension(records, cell)

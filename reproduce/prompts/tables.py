@@ -195,7 +195,7 @@ def _blocks(depth: int) -> str:
 
 
 def _name(model: str, runs: Records) -> str:
-    """With the depth and the seeds of its runs."""
+    """A model's name with the depth and the seeds of its runs."""
     if not runs:
         return f"{LABELS[model]}, no seeds"
     seeds = seed_names([run.seed for run in runs])

@@ -213,7 +213,7 @@ def lost(models: Sequence[str], group: str, high: float) -> Rule:
 
 
 def keeps(model: str) -> Rule:
-    """It makes hardly a mistake on parity far beyond the training length, of many words."""
+    """A model makes hardly a mistake on parity far beyond the training length, of many words."""
     return once(trained_for(STEPS, "laptop"), within(FAR.of(of_many_words(model)), low=SURE))
 
 

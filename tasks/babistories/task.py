@@ -161,7 +161,8 @@ class BabiStories(Task):
 
     @cached_property
     def training_tokens(self) -> int:
-        """Where the part of the training file that is held out begins."""
+        """How many tokens of the training file are trained on: where the part that is held out
+        begins."""
         starts = np.asarray(self.stream("train").starts)
         wanted = self.stream("train").manifest.tokens - self.held_out_tokens
         # The first story that starts at or after the wanted place: no story is in both parts.

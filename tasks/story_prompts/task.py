@@ -59,7 +59,7 @@ class StoryPrompts(BabiStories):
 
     @cached_property
     def prompts(self) -> list[StoryPrompt]:
-        """In the order of the paper's tables."""
+        """The prompts, in the order of the paper's tables."""
         return read_prompts()
 
     def data_hashes(self) -> dict[str, str]:

@@ -151,7 +151,8 @@ class RunPair:
     words: str
 
     def first_difference(self) -> str | None:
-        """In words; None if every byte is the same, and every setting of the older one is there."""
+        """What differs first, in words; None if every byte is the same, and every setting of the
+        older one is there."""
         sides = ({"data": {}, "weights": m.weights, **m.facts()} for m in (self.old, self.new))
         if difference := next(_differences("", *sides), None):
             return difference
@@ -194,7 +195,7 @@ SECONDS_FOR_A_SIDE = 24 * 3600.0  # for all short runs of a sweep: a model may n
 
 
 def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
-    """In words, first to last."""
+    """All that differs, in words, first to last."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(k for k in new if k not in old)]:
             inner = f"{place}/{key}" if place else str(key)

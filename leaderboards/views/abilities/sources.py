@@ -115,8 +115,8 @@ def _answers(question: AbilityQuestion, row: Row, contents: Mapping[str, Any]) -
 
 
 def _contest(source: AbilityTable) -> tuple[bool, bool, int, int]:
-    """After the table of the question those that rank more contenders come first, since they say
-    who is ahead."""
+    """What tables of an ability are sorted by: after the table of the question those that rank more
+    contenders come first, since they say who is ahead."""
     is_real = source.table.preset != PRESETS[0]
     return source.of_question, is_real, len(source.ranked), len(source.row_by_model)
 

@@ -28,7 +28,7 @@ class Writes(NamedTuple):
     rank_one: tuple[Tensor, Tensor] | None = None
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Writes:
-        """With every tensor changed."""
+        """The writes with every tensor changed."""
         decays, strengths = (
             None if x is None else change(x) for x in (self.log_decays, self.strengths)
         )
