@@ -33,7 +33,9 @@ NVIDIA = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
 
 # By stealing, a worker has tests that are neighbours: what a module makes is mostly made once.
-IN_TWO = ("-m", "not browser and not cluster", "-n", "2", "--dist", "worksteal")
+IN_TWO = ("-n", "2", "--dist", "worksteal")
+EVERYWHERE = ("-m", "not browser and not cluster")
+SHORT = ("-m", "not browser and not cluster and not long")
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "none"  # nox itself shares no environment between sessions
@@ -52,8 +54,7 @@ ELSEWHERE = {
     "rounding": {"MEMORY_BENCH_ROUNDING": os.environ.get("MEMORY_BENCH_ROUNDING", "0")},
 }
 # Under "rounding": the tests that compute with PyTorch and promise no equal bits.
-UNPROMISED = "not browser and not cluster and not bitwise"
-ROUNDED = ("-m", UNPROMISED, "-n", "2", "--dist", "worksteal")
+UNPROMISED = ("-m", "not browser and not cluster and not bitwise")
 COMPUTING = ("tests/models", "tests/tasks", "tests/bench", "tests/leaderboards/test_derived.py")
 
 
@@ -130,18 +131,24 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests, without those that need a browser or a cluster."""
-    run_pytest(session, *IN_TWO, *session.posargs)
+    """The tests, without those that take long or need a browser or a cluster."""
+    run_pytest(session, *SHORT, *IN_TWO, *session.posargs)
+
+
+@nox.session
+def long_tests(session: nox.Session) -> None:
+    """The tests that take ten seconds or more, or ask every committed record and the board."""
+    run_pytest(session, "-m", "long", *IN_TWO, *session.posargs)
 
 
 @nox.session
 @nox.parametrize("machine", list(ELSEWHERE))
 def tests_elsewhere(session: nox.Session, machine: str) -> None:
     """The tests as other processors would add: a suite for each, some minutes long."""
-    words = (*IN_TWO, *session.posargs)
+    words = (*EVERYWHERE, *session.posargs)
     if machine == "rounding":
-        words = (*ROUNDED, *(session.posargs or COMPUTING))
-    run_pytest(session, *words, **ELSEWHERE[machine])
+        words = (*UNPROMISED, *(session.posargs or COMPUTING))
+    run_pytest(session, *IN_TWO, *words, **ELSEWHERE[machine])
 
 
 @nox.session

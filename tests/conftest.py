@@ -58,11 +58,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests first: one that two processes came to last would leave a core idle."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
-
-
 def told_by_a_process(script: str, *words: str) -> Any:
     """What a script prints as JSON in a process of its own, with other hashes than this one."""
     finished = subprocess.run(

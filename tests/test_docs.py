@@ -97,6 +97,7 @@ def test_what_a_stranger_adds_by_the_pages_is_found_and_conforms(tmp_path: Path)
     assert all(one in listed for one in known)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_figure_that_a_stranger_adds_by_the_page_has_a_session_a_picture_verdicts_and_rows(
     tmp_path: Path,

@@ -154,6 +154,7 @@ def test_the_two_commands_of_the_readme_are_what_ci_runs() -> None:
     assert "nox -s tests" in commands_of(README)
     assert "pip install --quiet nox" in ci
     assert "nox -s tests" in ci
+    assert "nox -s long_tests" in ci  # what the first leaves out for its length
 
 
 def test_the_environment_is_activated_as_the_readme_says(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from bench.config.groups import choices
 from bench.records.provenance import processor
 from bench.timing import one_tree
-from bench.timing.settings import SpeedSettings
+from bench.timing.settings import Keep, SpeedSettings
 from bench.timing.steps import SHORTEST
 from bench.timing.tables import SHAPES
 from core.errors import RUN_FAILED, UserError, nearest
@@ -26,7 +26,7 @@ from core.progress import Report
 WARM_UP = 2  # passes of each process that do not count
 
 
-def compare(settings: SpeedSettings, report: Report) -> dict[str, Any]:
+def compare(settings: SpeedSettings, report: Report, keep: Keep) -> dict[str, Any]:
     """Seconds of a pass in both checkouts, by model: at the first length, vocabulary and dropout,
     on a CPU. The ratio is the median of those within a round, with its quartiles.
 
@@ -40,12 +40,14 @@ def compare(settings: SpeedSettings, report: Report) -> dict[str, Any]:
         if name not in choices("models"):
             raise UserError(f"there is no model '{name}': {nearest(name, choices('models'))}")
     names = settings.models or [settings.reference]
-    rows = {}
+    described = settings.model_dump(mode="json", exclude={"output", "before"})
+    rows: dict[str, Any] = {}
+    measurement = {"settings": described, "device": processor(), "beside_older_code": rows}
     for number, name in enumerate(names):
         rows[name] = _one_model(settings, name, before)
+        keep(measurement)
         report("models beside their older code", number + 1, len(names))
-    described = settings.model_dump(mode="json", exclude={"output", "before"})
-    return {"settings": described, "device": processor(), "beside_older_code": rows}
+    return measurement
 
 
 def _one_model(settings: SpeedSettings, name: str, before: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 
 from bench.timing.passes import TimedModel, build_model
 from bench.timing.peers import PEERS, Peer, Shape
-from bench.timing.settings import SpeedSettings
+from bench.timing.settings import Keep, SpeedSettings
 from bench.timing.steps import SHORTEST, machine
 from bench.training.building import resolve_device
 from bench.training.memory import keep_freed_memory
@@ -25,7 +25,7 @@ WARM_UP = 1  # rounds that do not count
 USUAL_MULTIPLE = 4  # of the width, in feed-forward layers
 
 
-def measure_beside_peers(settings: SpeedSettings, report: Report) -> dict[str, Any]:
+def measure_beside_peers(settings: SpeedSettings, report: Report, keep: Keep) -> dict[str, Any]:
     """Seconds of a pass of ours and of each installed package's model of its kind, at the first
     length and vocabulary. The ratio, package over ours, is the median of those within a round, with
     its quartiles: above 1 ours is faster.
@@ -39,14 +39,16 @@ def measure_beside_peers(settings: SpeedSettings, report: Report) -> dict[str, A
     torch.set_num_threads(settings.threads)
     keep_freed_memory()
     device = resolve_device(settings.device)
-    rows = []
+    described = settings.model_dump(mode="json", exclude={"output", "before"})
+    rows: list[dict[str, Any]] = []
+    measurement = {"settings": described, **machine(device), "beside_peers": rows}
     for number, peer in enumerate(peers):
         activity = f"{peer.model} beside {peer.package}"
         alive = now_and_then(partial(report, activity, number, len(peers)))
         rows.append(_beside(settings, peer, device, alive))
+        keep(measurement)
         report(activity, number + 1, len(peers))
-    described = settings.model_dump(mode="json", exclude={"output", "before"})
-    return {"settings": described, **machine(device), "beside_peers": rows}
+    return measurement
 
 
 def _peers_of(models: Sequence[str]) -> list[Peer]:

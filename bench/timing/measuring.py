@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from bench.timing.beside_older_code import compare
 from bench.timing.beside_peers import measure_beside_peers
@@ -15,15 +17,20 @@ from core.progress import progress
 
 
 def measure_and_print(settings: SpeedSettings) -> int:
-    """Measure, print, and save where ``output=`` says; the exit code."""
+    """Measure, print, and save where ``output=`` says, after each part; the exit code."""
+
+    def keep(measurement: Mapping[str, Any]) -> None:
+        if settings.output is not None:
+            content = json.dumps(measurement, indent=1) + "\n"
+            write_atomically(settings.output, content.encode())
+
     measured, printed = measure, print_measurement
     if settings.before is not None:
         measured, printed = compare, print_comparison
     elif settings.peers:
         measured, printed = measure_beside_peers, print_peers
     with progress() as report:
-        measurement = measured(settings, report)
+        measurement = measured(settings, report, keep)
+    keep(measurement)
     printed(measurement)
-    if settings.output is not None:
-        write_atomically(settings.output, (json.dumps(measurement, indent=1) + "\n").encode())
     return OK

@@ -18,7 +18,7 @@ from bench.config.files import group_file
 from bench.config.groups import DESCRIPTIVE, choices
 from bench.roofline.training import SavedForBackward
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
-from bench.timing.settings import SpeedSettings
+from bench.timing.settings import Keep, SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
 from bench.timing.tables import SHAPES
 from bench.training.building import check_fits, load_subclass, resolve_device
@@ -39,7 +39,7 @@ STEPS = 8  # of one token, of which the median counts
 LONGEST_BY_STEPS = 1024  # positions that a model without prefill reads one by one
 
 
-def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
+def measure(settings: SpeedSettings, report: Report, keep: Keep) -> dict[str, Any]:
     """Time every model at every vocabulary.
 
     Raises:
@@ -47,7 +47,7 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
             fit into the memory.
     """
     try:
-        return _measure(settings, report)
+        return _measure(settings, report, keep)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -58,7 +58,7 @@ def measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
         ) from None
 
 
-def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
+def _measure(settings: SpeedSettings, report: Report, keep: Keep) -> dict[str, Any]:
     torch.set_num_threads(settings.threads)
     keep_freed_memory()
     device = resolve_device(settings.device)
@@ -78,6 +78,7 @@ def _measure(settings: SpeedSettings, report: Report) -> dict[str, Any]:
     for vocabulary in settings.vocabulary:
         for length in settings.length:
             rows += _measure_models(settings, names, vocabulary, length, device, report)
+            keep(measurement)
     smallest, dropout = min(settings.vocabulary), settings.dropout[0]
     shape = settings.length[0], smallest, dropout
     if settings.profile:

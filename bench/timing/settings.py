@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,6 +14,9 @@ from bench.config.settings import Count, Place, Settings
 from bench.roofline.devices import HERE, checked
 from core.errors import UserError
 from core.places import absolute
+
+# Takes what is measured so far: long measurements may be interrupted.
+Keep = Callable[[Mapping[str, Any]], None]
 
 
 class SpeedSettings(Settings):

@@ -110,6 +110,7 @@ def test_a_class_in_a_folder_of_our_name_is_said_to_be_that(
     assert "of a package that is installed, in the working directory" in done.stderr
 
 
+@pytest.mark.long
 def test_a_model_that_does_as_it_likes_is_counted_and_run_again(
     run_here: Command,
     crowded: Path,

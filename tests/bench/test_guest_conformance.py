@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests import commands
 from tests.conftest import ROOT
 
@@ -41,6 +43,7 @@ class Leaks(Honest):
 CHOSEN = "takes or shape or examination or stacked or safetensors or forward_reads"
 
 
+@pytest.mark.long
 def test_what_fails_is_the_contract(tmp_path: Path) -> None:
     (tmp_path / "a_net.py").write_text(HONEST + LEAKS)
     done = commands.run(

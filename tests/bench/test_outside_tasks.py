@@ -185,6 +185,7 @@ class Plain(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_task_and_model_may_both_be_from_outside(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

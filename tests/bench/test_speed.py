@@ -11,7 +11,7 @@ import torch
 
 from bench.config.command_line import read_with_lists
 from bench.speed import main, settings_of
-from bench.timing import passes
+from bench.timing import beside_peers, passes
 from bench.timing.passes import build_model
 from bench.timing.peers import PEERS, Shape
 from bench.timing.tables import describe_engine
@@ -207,6 +207,21 @@ def test_models_are_timed_beside_those_of_packages(tmp_path, capfd):
     assert "transformers" in capfd.readouterr().out
 
 
+def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch):
+    def stopped(settings, peer, device, alive):
+        if peer.model != "gpt2":
+            raise KeyboardInterrupt
+        return {"model": peer.model}
+
+    peers = [peer for peer in PEERS if peer.model in ("gpt2", "gpt2_rope")]
+    monkeypatch.setattr(beside_peers, "_peers_of", lambda models: peers)
+    monkeypatch.setattr(beside_peers, "_beside", stopped)
+    output = tmp_path / "peers.json"
+    with pytest.raises(KeyboardInterrupt):
+        main([*TINY, "peers=true", "vocabulary=11", f"output={output}"])
+    assert json.loads(output.read_text())["beside_peers"] == [{"model": "gpt2"}]
+
+
 @pytest.mark.parametrize("package", sorted({peer.package for peer in PEERS}))
 def test_a_package_is_a_causal_model_of_the_shape(package):
     """Logits for every position, and none that a later token changes, so that it does the work."""
@@ -273,6 +288,7 @@ def test_bfloat16_changes_what_is_kept_and_the_rate_is_that_of_a_product(tmp_pat
     assert kept[0] != kept[1]
 
 
+@pytest.mark.long
 def test_models_are_timed_beside_their_older_code(tmp_path, capfd):
     """An older checkout needs its models alone; what it computes otherwise is told."""
     older, output = tmp_path / "older", tmp_path / "speed.json"

@@ -69,6 +69,7 @@ def test_a_task_measures_a_model_in_the_midst_of_its_training(name: str) -> None
     assert torch.is_grad_enabled()
 
 
+@pytest.mark.long
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     cells = json.loads((ROOT / "docs" / "python.ipynb").read_text())["cells"]

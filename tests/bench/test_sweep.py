@@ -82,6 +82,7 @@ def test_killed_worker_costs_nothing(tmp_path, undisturbed):
     assert not workers_of(psutil.Process())
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_killed_driver_loses_and_repeats_nothing(tmp_path, undisturbed):
     driver = start_driver(tmp_path)
@@ -163,6 +164,7 @@ def test_final_runs_of_several_data_seeds_share_a_row(tmp_path):
     assert [len(entry.summaries) for entry in of_models] == [4]
 
 
+@pytest.mark.long
 def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     space = "{models.heads:[1,3],training.lr:[1e-3,1e30]}"
     words = [*TINY, "models=[gpt2,lstm]", "models.width=8", "models.layers=1", f"store={tmp_path}"]

@@ -361,6 +361,7 @@ def test_a_figure_without_any_result_is_still_drawn(figure: str) -> None:
         assert rendered(picture)
 
 
+@pytest.mark.long
 def test_figure_15_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny = [
         "figure15",

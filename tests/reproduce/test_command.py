@@ -259,6 +259,7 @@ def test_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys, monkeypatch) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_dry_run_names_models_and_an_endless_warmup_once(tmp_path: Path, capsys) -> None:
     words = [f"store={tmp_path / 'store'}", "dry_run=true", "seeds=2"]
     assert main(["figure7", *words, "training.steps=20"], FIGURES) == OK
@@ -338,6 +339,7 @@ def test_changed_settings_are_named_and_have_a_folder_of_their_own() -> None:
     assert "/" not in View("smoke", ("models.a=x/../y",)).folder
 
 
+@pytest.mark.long
 def test_runs_are_made_once(tmp_path: Path, capsys) -> None:
     words = [
         "figure5",

@@ -27,6 +27,7 @@ DRAWN = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "preset"), DRAWN)
 def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
     name: str, preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_guest_is_drawn_and_tabulated_beside_the_contenders_and_no_claim_is_about_it(
     package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,7 @@ def wait_for(folder: Path, pattern: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_killed_rehearsal_goes_on_where_it_stopped(tmp_path: Path) -> None:
     store = tmp_path / "gpu"

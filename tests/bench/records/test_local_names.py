@@ -154,6 +154,7 @@ def only_renames(before: ast.Module, after: ast.Module) -> bool:
     return bool(instructions(compiled(before)) == instructions(compiled(after)))
 
 
+@pytest.mark.long
 def test_every_task_and_model_is_proven_after_all_local_variables_were_renamed(
     tmp_path: Path,
 ) -> None:

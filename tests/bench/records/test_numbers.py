@@ -36,6 +36,7 @@ def test_every_card_states_kinds_that_exist() -> None:
     assert all(set(card("tasks", task)["numbers"]) <= set(KINDS) for task in choices("tasks"))
 
 
+@pytest.mark.long
 def test_every_committed_number_lies_in_the_range_of_its_kind() -> None:
     records = committed_records()
     assert len(records) > 500

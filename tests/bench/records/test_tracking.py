@@ -69,6 +69,7 @@ def client(store: Path) -> Any:
     return MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_fresh_store_takes_all_who_come_at_once(tmp_path: Path) -> None:
     done = commands.run("-c", AT_ONCE, str(tmp_path))

@@ -61,7 +61,6 @@ def drive(model_searches, deadly, rates=RATES):
 
 @pytest.mark.processes
 @pytest.mark.bitwise
-@pytest.mark.long
 def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undisturbed(
     tmp_path, undisturbed, monkeypatch
 ):

@@ -87,7 +87,6 @@ def test_micro_batches_add_up_to_the_batch(task: RegBench, tmp_path: Path, size:
     assert not torch.allclose(whole.norm.weight, initial.norm.weight)  # it was trained at all
 
 
-@pytest.mark.long
 def test_processes_share_a_batch_and_resume_together(task: RegBench, tmp_path: Path) -> None:
     whole = train(task, tmp_path / "whole")
     shared = train(task, tmp_path / "shared", devices=2, micro_batch_size=7, stop_after=3)

@@ -308,6 +308,7 @@ def committed() -> dict[str, list[RunRecord]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_committed_control_passes_its_claim(path: Path) -> None:
     """Whatever the verdict on the trained models is, and by hand or not: an untrained network

@@ -163,6 +163,7 @@ def test_a_repeat_has_seen_what_the_first_of_its_kind_has_seen(
     assert set_after(one.hashes, [again, new])
 
 
+@pytest.mark.long
 def test_the_committed_file_holds_every_repeat_that_git_knows() -> None:
     assert repeats.main(update=False) == OK
 

@@ -53,6 +53,7 @@ def hashes_of(folder: Path, seed: int | None) -> Any:
     return json.loads(made.stdout)
 
 
+@pytest.mark.long
 def test_no_claim_depends_on_the_names_of_local_variables(tmp_path: Path) -> None:
     as_it_is, with_others = hashes_of(tmp_path / "a", None), hashes_of(tmp_path / "b", 0)
     differing = [
