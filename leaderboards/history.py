@@ -27,7 +27,7 @@ from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.escaping import terminal
 from core.files import ROOT
-from core.places import shown
+from core.places import readable
 from core.processes import module_command
 from core.words import command_line
 from leaderboards.arguments import Arguments, read
@@ -254,8 +254,8 @@ def _git(*arguments: str) -> bytes:
     except subprocess.CalledProcessError as error:
         text = error.stderr.decode(errors="replace").strip().partition("\n")[0]
         raise UserError(
-            f"git refuses: {text} ({shown(ROOT)}); a shallow clone gets the rest of the history by "
-            "git fetch --unshallow"
+            f"git refuses: {text} ({readable(ROOT)}); a shallow clone gets the rest of the history "
+            "by git fetch --unshallow"
         ) from None
 
 

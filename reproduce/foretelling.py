@@ -12,7 +12,7 @@ from bench.search.plan import plan_sweep
 from bench.search.remaining.left import in_folder, in_kinds
 from reproduce.experiment import Experiment, Plan
 from reproduce.obtaining import committed_folders, single_runs
-from reproduce.planned import PlannedRun, missing, planned, sweep_names
+from reproduce.planned import PlannedRun, planned, sweep_names, without_record
 from reproduce.request import Request
 
 
@@ -26,7 +26,7 @@ def foretell_runs(request: Request, experiment: Experiment) -> None:
     sweeps = [plan_sweep(settings) for settings in plan.sweeps]
     of_sweeps = zip(sweep_names(plan.sweeps), plan.sweeps, sweeps, strict=True)
     for name, settings, sweep in of_sweeps:
-        pending = missing(planned(Plan(sweeps=(settings,)), catalog, experiment.control))
+        pending = without_record(planned(Plan(sweeps=(settings,)), catalog, experiment.control))
         if request.device_like or any(run.role != "baseline" for run in pending):
             plans[name] = replace(sweep, device_like=request.device_like)
         else:
@@ -51,7 +51,7 @@ def _left(request: Request, runs: Sequence[PlannedRun]) -> str:
     """How much of a plan has no record yet, as a sentence. All runs are counted, as
     the tables count them: those to make by their kinds, and those that are served."""
     where = f"of the project or {in_folder(request.store)}" if request.committed else "of your own"
-    if not (new := missing(runs)):
+    if not (new := without_record(runs)):
         sentence = f"every run that this figure needs has a record {where}: nothing would be run"
         return sentence + (" (committed=false runs it here)" if request.committed else "")
     counted = in_kinds(new)

@@ -10,8 +10,8 @@ from bench.config.settings import Configuration
 from bench.runs.catalog import RecordCatalog
 from bench.search.plan import plan_sweep
 from bench.search.remaining.planned import PlannedRun as PlannedRun
-from bench.search.remaining.planned import missing as missing
 from bench.search.remaining.planned import predictors_run, searched_runs, single_run
+from bench.search.remaining.planned import without_record as without_record
 from reproduce.claims.controls import NoControl, Untrained
 from reproduce.experiment import Plan, composed
 

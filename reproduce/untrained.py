@@ -14,7 +14,7 @@ from bench.records.store import record_path
 from bench.search.batch import make_all
 from bench.search.plan import plan_sweep
 from core.errors import OK, RUN_FAILED, UserError
-from core.places import shown
+from core.places import readable
 from core.progress import progress
 from reproduce.claims.controls import UNTRAINED
 
@@ -37,6 +37,6 @@ def main(settings: Mapping[str, Any]) -> int:
     for record in sorted(records, key=lambda record: (record.model, record.seed)):
         value = record.headline.value
         score = record.outcome if value is None else f"{value:.4f}"
-        path = shown(record_path(record, untrained_runs[0].store))
+        path = readable(record_path(record, untrained_runs[0].store))
         print(f"{record.label}, seed {record.seed}: {score}  {path}")
     return OK if all(record.outcome == "ok" for record in records) else RUN_FAILED

@@ -131,7 +131,7 @@ class RayClient:
     def _submit(self, submission: Submission) -> None:
         for path, digest in submission.data.items():
             if digest not in self._data:
-                self._data[digest] = ray.put(ray_worker.packed(Path(path)))
+                self._data[digest] = ray.put(ray_worker.as_tar(Path(path)))
         task = ray_worker.Assignment(
             submission.ticket,
             pickle.dumps((self._work, submission.job, self._payload)),

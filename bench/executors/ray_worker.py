@@ -140,7 +140,7 @@ def run(task: Assignment, actor: Any) -> tuple[str, Any, Files, frozenset[str] |
     os.environ[GPU_SHARE] = repr(task.gpu_share)
     places = {}
     for path, (digest, reference) in task.data.items():
-        places[path] = _placed(path, digest, partial(ray.get, reference))
+        places[path] = _place_of_data(path, digest, partial(ray.get, reference))
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as name:
         folder, ended = WatchedFolder(Path(name)), threading.Event()
         folder.fill({**task.files, **ray.get(actor.latest.remote(task.ticket))})
@@ -193,7 +193,7 @@ def _reporter(ticket: int, actor: Any) -> Report:
     return report
 
 
-def packed(path: Path) -> bytes:
+def as_tar(path: Path) -> bytes:
     """A file or a folder, to be unpacked by a node."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
@@ -201,7 +201,7 @@ def packed(path: Path) -> bytes:
     return content.getvalue()
 
 
-def _placed(path: str, digest: str, fetch: Callable[[], bytes]) -> Path:
+def _place_of_data(path: str, digest: str, fetch: Callable[[], bytes]) -> Path:
     """Where on this node a file or folder lies that a job reads; the first job brings it."""
     folder = DATA / digest
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from bench.gpu.results import Result
 from core.amounts import amount
 from core.escaping import markdown, terminal
 from core.files import write_atomically
-from core.places import shown
+from core.places import readable
 from core.progress import duration
 
 MEASURED = ("accuracy", "tvd", "loss")  # of a row on the test split, as far as it has them
@@ -127,6 +127,6 @@ def describe_end(request: GpuRequest, results: Sequence[Result]) -> str:
     """The last lines of the command: where all of it lies, and how to go on."""
     done = sum(result.outcome == "done" for result in results)
     return (
-        f"{done} of {len(results)} parts are done: {shown(request.store / 'summary.md')}; the same "
-        "command goes on with the others"
+        f"{done} of {len(results)} parts are done: {readable(request.store / 'summary.md')}; the "
+        "same command goes on with the others"
     )

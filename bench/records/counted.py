@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from bench.records.equivalence import code_status
-from bench.records.registry import known
+from bench.records.registry import file_of
 from bench.records.schema import Cost, RunRecord
 
 SIZES = ("parameters", "position_parameters", "state_bytes", "state_length")
@@ -60,7 +60,7 @@ def other_data(record: RunRecord, data: Mapping[str, str]) -> str | None:
 def data_are_rounded(record: RunRecord) -> bool:
     """Whether the hash of a task's data is of sums that another processor may round otherwise, as
     ``card.data_hashes`` of its YAML file says: then another hash proves nothing."""
-    card = (known("tasks", record.task) or {}).get("card", {})
+    card = (file_of("tasks", record.task) or {}).get("card", {})
     return bool(card.get("data_hashes") == "rounded")
 
 

@@ -199,7 +199,7 @@ def read_table() -> tuple[Equivalence, ...]:
     Raises:
         UserError: a file was truncated or edited into something else.
     """
-    return _read(TABLE, _changed(TABLE))
+    return _read_entries(TABLE, _changed(TABLE))
 
 
 def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
@@ -210,14 +210,14 @@ def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
 def _by_code(table: Path, changed: int) -> dict[Code, list[Equivalence]]:
     entries_by_code: dict[Code, list[Equivalence]] = defaultdict(list)
-    for entry in _read(table, changed):
+    for entry in _read_entries(table, changed):
         for code in {entry.old, entry.new}:
             entries_by_code[code].append(entry)
     return entries_by_code
 
 
 @lru_cache(maxsize=4)
-def _read(table: Path, _changed: int) -> tuple[Equivalence, ...]:
+def _read_entries(table: Path, _changed: int) -> tuple[Equivalence, ...]:
     entries: list[Equivalence] = []
     for path in sorted(table.glob("*.json")):
         entries += read_file(path)
@@ -262,7 +262,7 @@ def _by_side(table: Path, changed: int) -> dict[Side, dict[Side, bool]]:
     with a task that no committed record has it with.
     """
     equal: dict[Side, dict[Side, bool]] = defaultdict(dict)
-    for entry in _read(table, changed):
+    for entry in _read_entries(table, changed):
         if entry.by != "definitions" or entry.added:
             continue
         for old, new in zip(_sides(entry.old), _sides(entry.new), strict=True):

@@ -17,7 +17,7 @@ from bench.records.schema import Examination, RunRecord
 from bench.records.store import Store, record_path
 from core.errors import library_folders
 from core.files import ROOT, open_regular
-from core.places import shown as shown_path
+from core.places import readable as shown_path
 from core.privacy import DETAILS
 from core.screen import console
 

@@ -56,7 +56,7 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     by_setting: dict[str, dict[Run, float]] = defaultdict(dict)
     for other in others:
         value = other.headline.value
-        if _alike(record, other) and value is not None:
+        if _are_comparable(record, other) and value is not None:
             other = canonical_record(other)
             for group in (by_identity[other.identity], by_setting[beside_data(other)]):
                 group.setdefault((other.identity, other.seed), value)
@@ -79,7 +79,7 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     return Spread(max(bound, rounding), source)
 
 
-def _alike(record: RunRecord, other: RunRecord) -> bool:
+def _are_comparable(record: RunRecord, other: RunRecord) -> bool:
     """Whether they share task, preset and kind; a control is made to be bad, so it tells nothing of
     what is trained."""
     return (

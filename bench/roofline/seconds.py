@@ -47,7 +47,7 @@ def parts(work: Work, rates: Rates, together: int = 1, launch: float = 1.0) -> P
     return Parts(device, calls * rates.launch * launch)
 
 
-def joined(of_work: Parts, rates: Rates) -> float:
+def total_seconds(of_work: Parts, rates: Rates) -> float:
     """Seconds of both parts."""
     both_parts = of_work.device, of_work.launches
     return max(both_parts) if rates.overlaps else math.fsum(both_parts)
@@ -58,7 +58,7 @@ def seconds(work: Work, device: Device, precision: str, together: int = 1) -> Sp
     slower = device.stacked_launch if together > 1 else Span(1.0, 1.0, 1.0)
     return Span(
         *(
-            joined(parts(work, rates, together, launch), rates)
+            total_seconds(parts(work, rates, together, launch), rates)
             for rates, launch in zip(device.corners[precision], slower, strict=True)
         )
     )

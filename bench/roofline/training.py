@@ -155,7 +155,7 @@ class Counter:
         shapes = self._known.setdefault(json.dumps(key, sort_keys=True), [])
         rows, length = batch.inputs.shape[:2]
         for shape in shapes:
-            if _near(rows, shape.rows) and _near(length, shape.length):
+            if _is_near(rows, shape.rows) and _is_near(length, shape.length):
                 return shape
         shapes.append(_count_shape(configuration, task, batch, self.here))
         return shapes[-1]
@@ -175,7 +175,7 @@ class Counter:
         return Work(calls, shape.forward.views * len(sizes))
 
 
-def _near(size: int, other: int) -> bool:
+def _is_near(size: int, other: int) -> bool:
     return abs(size / other - 1) <= NEAR
 
 

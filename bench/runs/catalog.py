@@ -118,14 +118,14 @@ def _canonical(configuration: Configuration) -> tuple[Name, Provenance]:
         # Without a GPU here, a plan for device=cuda goes by the runs of the CPU.
         "device_class": "cpu" if no_gpu else device_class(configuration),
     }
-    provenance_of_run = _here().model_copy(update=of_run)
+    provenance_of_run = _provenance_here().model_copy(update=of_run)
     name = canonical_name(configuration.resolved(), provenance_of_run)
     codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
     return name, provenance_of_run.model_copy(update=codes)
 
 
 @cache
-def _here() -> Provenance:
+def _provenance_here() -> Provenance:
     """What all runs of this process have in common."""
     empty: dict[str, str] = dict.fromkeys(("model_code", "task_code", "precision"), "")
     return provenance.collect(data={}, device_class="cpu", started=datetime.now(UTC), **empty)

@@ -11,7 +11,7 @@ from bench.config.files import models_of
 from bench.config.groups import choices
 from bench.config.settings import Configuration
 from bench.config.tree import TARGET
-from bench.records.registry import known as card_of
+from bench.records.registry import file_of as card_of
 from bench.records.registry import known_model
 from bench.records.report import print_comparison, print_record
 from bench.records.schema import RunRecord

@@ -23,7 +23,7 @@ from bench.config.source_files import places_of, use_trusted
 from bench.records.code import code_hash
 from bench.records.equivalence import current_name
 from bench.records.record_files import is_record, records_below
-from bench.records.registry import known, known_model, why_misshapen, why_unknown
+from bench.records.registry import file_of, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, initial_seed, read_record
 from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
@@ -183,9 +183,9 @@ def recorded_configuration(
     if known_model(record) is not None:
         check_sizes(config["models"])
         check_counts(config["models"], "models")
-    if known("tasks", record.task) is None:  # of a package or a file that is trusted
+    if file_of("tasks", record.task) is None:  # of a package or a file that is trusted
         use_task_from_outside(str(config["tasks"]["_target_"]))
-    task = known("tasks", record.task) or task_from_outside(record.task) or {}
+    task = file_of("tasks", record.task) or task_from_outside(record.task) or {}
     names = tuple(task.get("locations", ()))
     for name in locations:
         if name not in names:

@@ -126,14 +126,14 @@ def find(identity: Identity, role: Role) -> RunRecord | None:
     if c.committed:
         places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
     for path in places:
-        record = _read(path, identity.all, c.seed)
+        record = _finished_record(path, identity.all, c.seed)
         # Committed records of controls lie beside the others.
         if record and (record.role == "control") == (role == "control"):
             return record
     return None
 
 
-def _read(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
+def _finished_record(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
     """The finished record at ``path``, if there is one, which must be of an expected identity."""
     if not is_record(path):
         return None

@@ -25,7 +25,7 @@ from bench.search.forecast_table import (
 )
 from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, SweepPlan
-from bench.search.remaining.left import about, seconds_on_record
+from bench.search.remaining.left import duration_in_words, seconds_on_record
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
@@ -308,7 +308,7 @@ def print_run_count(configurations: Sequence[Configuration]) -> None:
     screen = console()
     if first.takes is not None:
         seconds = seconds_on_record(configurations)
-        time = "no run on record says how long" if seconds is None else about(seconds)
+        time = "no run on record says how long" if seconds is None else duration_in_words(seconds)
         screen.print(
             f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {tasks}: {time}",
             soft_wrap=True,

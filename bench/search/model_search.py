@@ -224,7 +224,7 @@ class ModelSearch:
 
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
         """The first of some jobs, and those that are trained with it."""
-        chosen = _taken(jobs, self._together([job.configuration for job in jobs]))
+        chosen = _pop_at(jobs, self._together([job.configuration for job in jobs]))
         self._submit(ticket, chosen, [None] * len(chosen), executor)
 
     def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
@@ -240,7 +240,7 @@ class ModelSearch:
             except UserError as error:  # a value that the space grew to
                 self.study.tell_failure(trial, "failed", str(error))
         places = self._together([chosen for _, chosen in self.pending])
-        return _taken(self.pending, places)
+        return _pop_at(self.pending, places)
 
     def _together(self, runs: Sequence[Configuration]) -> list[int]:
         """Places of the first of these runs and of those that are trained with it."""
@@ -390,7 +390,7 @@ class ModelSearch:
                 path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it
 
 
-def _taken(items: MutableSequence[Item], places: Sequence[int]) -> list[Item]:
+def _pop_at(items: MutableSequence[Item], places: Sequence[int]) -> list[Item]:
     """The items at some places, in ascending order, which are taken out of the others."""
     taken = [items[place] for place in places]
     for place in reversed(places):

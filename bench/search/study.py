@@ -268,7 +268,7 @@ class ModelStudy:
 
         def rank(trial: FrozenTrial) -> tuple[float, float, int]:
             key = key_of(trial.user_attrs["setting"])
-            results = (over_seeds or {}).get(key, [_seen(trial)])
+            results = (over_seeds or {}).get(key, [_result_of(trial)])
             value = _mean([result.value for result in results], sign)
             return value, _mean([result.loss for result in results]), self._grid[key]
 
@@ -277,7 +277,7 @@ class ModelStudy:
 
     def seen(self, setting: Setting) -> SeedResult:
         """What the trial of a setting came to."""
-        results = (_seen(t) for t in self.latest() if t.user_attrs["setting"] == setting)
+        results = (_result_of(t) for t in self.latest() if t.user_attrs["setting"] == setting)
         return next(results, SeedResult(None, None))
 
     def failures(self) -> list[str]:
@@ -302,7 +302,7 @@ class ModelStudy:
         )
 
 
-def _seen(trial: FrozenTrial) -> SeedResult:
+def _result_of(trial: FrozenTrial) -> SeedResult:
     return SeedResult(trial.value, trial.user_attrs.get("loss"))
 
 

@@ -18,7 +18,7 @@ from bench.records.store import record_path
 from bench.search.driver import SweepResult
 from bench.search.model_search import ModelResult
 from core.amounts import amount
-from core.places import shown
+from core.places import readable
 from core.privacy import DETAILS
 from core.screen import console
 
@@ -47,9 +47,11 @@ def print_sweep(result: SweepResult, store: Path) -> None:
     paths = [record_path(record, store) for record in everything]
     for record, path in zip(everything, paths, strict=True):
         if record.outcome != "ok":
-            screen.print(f"record of a failure: {shown(path)}", soft_wrap=True)
+            screen.print(f"record of a failure: {readable(path)}", soft_wrap=True)
     for folder, number in Counter(path.parent for path in paths).items():
-        screen.print(f"{amount(number, 'record')} of this sweep in {shown(folder)}", soft_wrap=True)
+        screen.print(
+            f"{amount(number, 'record')} of this sweep in {readable(folder)}", soft_wrap=True
+        )
     if any(record.preset == "smoke" for record in records):
         screen.print(
             "preset smoke is there to see that everything works, and most of its rows get no rank: "

@@ -23,15 +23,15 @@ from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT
-from core.privacy import DETAILS, told_word, without_places
-from core.progress import Report, counted, silent
+from core.privacy import DETAILS, public_word, without_places
+from core.progress import Report, silent, with_progress
 from core.reading import read_all
 from leaderboards.checks import derived_by_code as derived
 from leaderboards.checks import derived_metrics, naming, numbers, studies, training
 from leaderboards.checks.agreement import SharedStatements, not_as_in
 from leaderboards.checks.naming import check_name
 
-SYSTEM = re.compile(r"\w+ \w+")  # as core.privacy.told_system has it
+SYSTEM = re.compile(r"\w+ \w+")  # as core.privacy.public_system has it
 COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
 RULES = (  # after those of names, by which the others know the settings
     *numbers.RULES,
@@ -204,7 +204,7 @@ def tells(record: RunRecord) -> list[str]:
         words = shlex.split(made_by.command)
     except ValueError:  # a quote without its end
         words = ["", *made_by.command.split()]
-    private_texts += [word for word in words[1:] if "=" in word and told_word(word) != word]
+    private_texts += [word for word in words[1:] if "=" in word and public_word(word) != word]
     cause = DETAILS.sub("", record.cause or "")
     if without_places(cause) != cause:
         private_texts.append(cause)
@@ -231,7 +231,7 @@ def read_checked(
         take(together, record, path)
         return record
 
-    for first, *others in counted([*paths_by_name.values()], "reading records", report):
+    for first, *others in with_progress([*paths_by_name.values()], "reading records", report):
         accepted = list(read_all([first], take_first, refused))
         accepted += read_all(others, lambda path: check(read_record(path), path), refused)
         yield from accepted[:1]

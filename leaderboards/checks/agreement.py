@@ -16,7 +16,7 @@ from bench.records.code import is_own
 from bench.records.counted import data_are_rounded, same_length
 from bench.records.identity import canonical_record
 from bench.records.provenance import sha256_of
-from bench.records.registry import known
+from bench.records.registry import file_of
 from bench.records.schema import RunRecord
 
 SPEED = "cost.training_flops for each token"
@@ -88,7 +88,7 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
 def _of_the_task(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     """What the task makes of its settings, whichever model it is given."""
     task = sha256_of([record.task, record.provenance.task_code, record.config["tasks"]])
-    text_of_a_user = (known("tasks", record.task) or {}).get("locations")
+    text_of_a_user = (file_of("tasks", record.task) or {}).get("locations")
     # A task of somebody else may draw what every machine draws otherwise.
     ours = is_own(str(record.config["tasks"].get("_target_")))
     if ours and not text_of_a_user and not data_are_rounded(record):

@@ -42,8 +42,8 @@ from leaderboards.checks.points import (
     TAKES,
     Expected,
     Points,
-    apart,
     contradicted,
+    distance,
     inside,
     points_of,
     weighted_unequally,
@@ -166,7 +166,7 @@ class DerivedMetric:
         value, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
         if not lists:
             return None
-        expected = min(map(self._expected, lists), key=lambda candidate: apart(value, candidate))
+        expected = min(map(self._expected, lists), key=lambda candidate: distance(value, candidate))
         low, high = self.span
         where = f" at {low:g}" if low == high else f" from {low:g} to {high:g}"
         by = f"the {self.take} of {self.place}{'' if self.span == EVERYWHERE else where}"
@@ -182,7 +182,7 @@ class DerivedMetric:
 
 def derives(record: RunRecord, metric: str) -> bool:
     """Whether the card says what the metric follows from, and the record holds that."""
-    return any(entry.metric == metric and entry.values(record) for entry in _held(record))
+    return any(entry.metric == metric and entry.values(record) for entry in _entries_for(record))
 
 
 def agrees(record: RunRecord) -> str | None:
@@ -190,7 +190,7 @@ def agrees(record: RunRecord) -> str | None:
     mean of its items or of its array, and the end or the mean of its curve."""
     if record.outcome != "ok" or record.role == "trial":
         return None
-    entries = _held(record)
+    entries = _entries_for(record)
     lacking = [(entry.metric, entry.lacking(record)) for entry in entries]
     if record.role == "baseline":  # has some of the numbers that a model has
         checked = {metric for metric, reason in lacking if reason is None}
@@ -205,10 +205,10 @@ def agrees(record: RunRecord) -> str | None:
     return next(filter(None, _as_named(record)), None)
 
 
-def _held(record: RunRecord) -> list[DerivedMetric]:
+def _entries_for(record: RunRecord) -> list[DerivedMetric]:
     """What the card says of this record."""
     entries: list[DerivedMetric] = []
-    for statement in stated(record.task):
+    for statement in entries_of_card(record.task):
         if statement.holds_for(record):
             entries += statement.of(record)
     return entries
@@ -217,7 +217,7 @@ def _held(record: RunRecord) -> list[DerivedMetric]:
 def _as_named(record: RunRecord) -> Iterator[str | None]:
     """What contradicts a metric among the items, curves and arrays that have its name."""
     spoken_of: set[str] = set()
-    for statement in stated(record.task):
+    for statement in entries_of_card(record.task):
         spoken_of.update(entry.place for entry in statement.of(record))
     for metric in record.metrics.get("test", {}):
         for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
@@ -253,7 +253,7 @@ def _not_on_its_curve(record: RunRecord, metric: str) -> str | None:
 
 
 @cache
-def stated(task: str) -> tuple[DerivedMetric, ...]:
+def entries_of_card(task: str) -> tuple[DerivedMetric, ...]:
     """What the card of a task says.
 
     Raises:
@@ -262,11 +262,11 @@ def stated(task: str) -> tuple[DerivedMetric, ...]:
     statements = []
     for metric, entries in card_of(task).get("follows", {}).items():
         for entry in entries if isinstance(entries, list) and entries else [entries]:
-            statements.append(_read(task, metric, entry))
+            statements.append(_read_entry(task, metric, entry))
     return tuple(statements)
 
 
-def _read(task: str, metric: str, entry: Any) -> DerivedMetric:
+def _read_entry(task: str, metric: str, entry: Any) -> DerivedMetric:
     left = dict(entry) if isinstance(entry, Mapping) else {}
     only_with, within = left.pop("only_with", {}), left.pop("within", None)
     only_of, at, over = left.pop("only_of", []), left.pop("at", ""), left.pop("over", "")

@@ -50,7 +50,7 @@ def write(target: Path, board: str, files: Iterable[tuple[str, bytes]]) -> tuple
     Raises:
         UserError: the folder is not an export, or somebody changed a file of it.
     """
-    old = listed(target)
+    old = exported_files(target)
     make_folder(target.parent)
     waiting = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -65,7 +65,7 @@ def write(target: Path, board: str, files: Iterable[tuple[str, bytes]]) -> tuple
         shutil.rmtree(waiting, ignore_errors=True)
 
 
-def listed(target: Path) -> Mapping[str, list[str]]:
+def exported_files(target: Path) -> Mapping[str, list[str]]:
     """The files of the export that is at ``target``; none where nothing is.
 
     Raises:

@@ -141,7 +141,7 @@ def read_verification(path: Path) -> Verification:
     return verification
 
 
-def about(record: RunRecord, folder: Path = FOLDER, open: str = "") -> Verification:
+def earlier_verification(record: RunRecord, folder: Path = FOLDER, open: str = "") -> Verification:
     """What was checked of exactly this record before; nothing, where there is no such file."""
     path, sha256 = path_of(record, folder), record.content_hash()
     verification = read_verification(path) if path.exists() else None

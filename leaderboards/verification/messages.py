@@ -41,7 +41,9 @@ def lines_about(record: RunRecord, verification: Verification, level: Checked) -
     lines = [f"{record.run_id}: {reached}"]
     if verification.open and verification.level == "reported":
         lines.append(f"  stays reported until it is run again: {verification.open}")
-    lines += [f"  {check.level}: {_told(record, check)}" for check in latest(verification, level)]
+    lines += [
+        f"  {check.level}: {_in_words(record, check)}" for check in latest(verification, level)
+    ]
     return [terminal(line) for line in lines]
 
 
@@ -62,7 +64,7 @@ def seeds_left_out(records: Sequence[RunRecord], others: Iterable[RunRecord]) ->
     return list(map(terminal, lines))
 
 
-def _told(record: RunRecord, check: Check) -> str:
+def _in_words(record: RunRecord, check: Check) -> str:
     if check.bound is None:
         done = "what was counted is as recorded" if check.passed else "not confirmed"
         return f"{done}; {check.told}" if check.told else done

@@ -21,7 +21,7 @@ from leaderboards.verification.submission import FILE, read_submission
 from leaderboards.verification.verifier import RecordToVerify
 
 
-def asked(
+def records_named(
     name: str, store: Path, to: Path | None = None, refused: list[UserError] | None = None
 ) -> list[RecordToVerify]:
     """The records that a name on the command line stands for, which belong together.
@@ -39,15 +39,15 @@ def asked(
         targets = []
         for record in read_submission(folder)[1]:
             path = Store(folder).records / f"{record.run_id}.json"
-            targets.append(replace(_placed(record, path, to), submitted=True))
+            targets.append(replace(_with_place(record, path, to), submitted=True))
         return targets
     if folder.is_dir():
         read = read_all(_own_files(folder), lambda path: (read_record(path), path), refused)
-        return [_placed(record, path, to) for record, path in read]
-    return [_placed(read_record(path), path, to) for path in _files(name, store)]
+        return [_with_place(record, path, to) for record, path in read]
+    return [_with_place(read_record(path), path, to) for path in _files(name, store)]
 
 
-def _placed(record: RunRecord, path: Path, to: Path | None) -> RecordToVerify:
+def _with_place(record: RunRecord, path: Path, to: Path | None) -> RecordToVerify:
     """A record with where what is found of it goes: beside the board for what lies there, beside
     the folder of a submission that lies elsewhere, and for one's own into its store."""
     place = path.resolve()
@@ -107,7 +107,9 @@ def _files(name: str, store: Path) -> list[Path]:
     raise no_such_run(name, f"{own_file.parent}, and none is committed", run_ids)
 
 
-def beside(own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> list[RunRecord]:
+def comparable_records(
+    own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]
+) -> list[RunRecord]:
     """Of trusted records those with which one's own have to agree. What repeats a setting has the
     numbers of its own machine: it is compared with no run of that setting, as on a board."""
     settings = {beside_data(canonical_record(record)) for record in own_records}
@@ -116,7 +118,7 @@ def beside(own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> li
     return [record for record in trusted if beside_data(canonical_record(record)) not in settings]
 
 
-def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToVerify]]:
+def drawn_records(number: int, seed: int, to: Path | None = None) -> list[list[RecordToVerify]]:
     """Committed records that this checkout can make, each by itself.
 
     Raises:

@@ -15,10 +15,10 @@ from bench.records.schema import RunRecord
 from bench.records.spread import Spread, spread_of
 from bench.records.store import Store
 from core.errors import VERIFICATION_FAILED, UserError
-from core.privacy import told_system
+from core.privacy import public_system
 from core.progress import Report, silent
 from leaderboards.checks.admission import left_open
-from leaderboards.tables.status import Check, Checked, Verification, about, path_of
+from leaderboards.tables.status import Check, Checked, Verification, earlier_verification, path_of
 from leaderboards.tables.status import write_verification as write
 from leaderboards.verification.comparison import (
     RESCORED,
@@ -136,7 +136,7 @@ class Verifier:
     def _check(self, level: Checked, passed: bool, **details: object) -> Check:
         machine = {
             "device": processor(),
-            "system": told_system(),
+            "system": public_system(),
             "libraries": library_versions(),
             "commit": commit_and_dirty()[0],
         }
@@ -153,7 +153,9 @@ class Verifier:
             reason = counts.uncounted or "nothing was trained for it"
             uncounted = f"sizes and FLOPs were not counted, since {reason}"
         check = self._check("consistent", not wrong, told=wrong or uncounted)
-        return about(record, target.to, left_open(record) or counts.uncounted).with_check(check)
+        return earlier_verification(
+            record, target.to, left_open(record) or counts.uncounted
+        ).with_check(check)
 
     def _scored(
         self, target: RecordToVerify, counts: Counted, so_far: Verification

@@ -289,7 +289,7 @@ def items_chart(comparison: RowComparison, dark: bool = False) -> Spec:
     return layered(layers, height=220)
 
 
-def told(pairs: PairedDifferences | None, unit: str) -> str:
+def difference_in_words(pairs: PairedDifferences | None, unit: str) -> str:
     """A mean difference with its interval, in words."""
     if pairs is None:
         return ""

@@ -53,7 +53,7 @@ class Record:
     others: tuple[str, ...] = ()
 
 
-def first(board: OpenBoard) -> str:
+def first_record_shown(board: OpenBoard) -> str:
     """The record that the page opens on: one of the leader of the largest table; "" if the board
     has none."""
     rows = board.summary(task=first_task(board), kind="measured") or board.summary(kind="measured")

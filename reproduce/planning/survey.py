@@ -25,7 +25,7 @@ from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.experiment import Experiment
 from reproduce.obtaining import refuse_two_settings
-from reproduce.planned import PlannedRun, missing, planned
+from reproduce.planned import PlannedRun, planned, without_record
 from reproduce.planning.cost import ExpectedCost, Speeds
 from reproduce.planning.reading import chosen_by, reads
 from reproduce.request import Request
@@ -128,7 +128,7 @@ class Review:
     @cached_property
     def missing(self) -> list[PlannedRun]:
         """Runs of the plan without a record."""
-        return missing(self.runs)
+        return without_record(self.runs)
 
     def asks(self, claim: Claim) -> bool:
         """Whether the request has the words without which its runs say nothing of a claim."""
@@ -273,7 +273,7 @@ class Survey:
         needed = {r.claim.name: r.finding.seeds_needed for r in left}
         for seeds in sorted({number for number in needed.values() if number is not None}):
             more = {**settings, "seeds": seeds}
-            runs = missing(self.runs_of(review.figure, more))
+            runs = without_record(self.runs_of(review.figure, more))
             settled = {n for n, number in needed.items() if number and number <= seeds}
             candidates.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
         return candidates

@@ -24,7 +24,7 @@ from reproduce.planning.survey import Candidate, Survey, in_order
 from reproduce.request import Request
 
 
-def write_missing(storage: str, store: Path) -> None:
+def write_missing_records(storage: str, store: Path) -> None:
     """Copy to the store what other machines have made, where drivers share a database."""
     if coordinator := open_coordinator(storage, store):
         coordinator.write_missing(store)

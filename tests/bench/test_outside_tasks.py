@@ -193,8 +193,7 @@ def test_task_and_model_may_both_be_from_outside(
     words = [f"tasks={folder}/task.py:LoudestChannel", f"models={folder}/net.py:Plain"]
     assert train.main([*words, "preset=smoke"]) == OK
     (record,) = made()
-    # Nothing of it is of this project.
-    assert code_status(record.config, record.provenance) == "current"
+    assert code_status(record.config, record.provenance) == "current"  # none of it is ours
     assert check(record) is record
     with pytest.raises(UserError, match="task 'LoudestChannel' is unknown here"):
         evaluate.main([f"run={record.run_id}", f"trust={folder}/net.py"])
@@ -299,10 +298,10 @@ def test_the_usual_loss_is_none_below_0_where_its_class_says_nothing_else(
     (folder / "task.py").write_text(text + more)
     compose([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"])
     numbers.kind_of.cache_clear()
-    numbers._stated.cache_clear()
+    numbers._numbers_of_card.cache_clear()
     assert numbers.kind_of("LoudestChannel", "loss").name == kind
     numbers.kind_of.cache_clear()
-    numbers._stated.cache_clear()
+    numbers._numbers_of_card.cache_clear()
 
 
 @pytest.mark.parametrize(

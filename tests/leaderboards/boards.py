@@ -21,7 +21,7 @@ from leaderboards.tables.folder import (
     BoardFile,
     BoardManifest,
     StagedFolder,
-    packed,
+    parquet_bytes,
     table_of,
 )
 
@@ -96,4 +96,4 @@ def write_board(board: Board, path: Path) -> None:
 def to_parquet(board: Board) -> bytes:
     """All bytes of a board's files."""
     tables = sorted(tables_of(board).items())
-    return b"".join(packed(name.partition("/")[0], table) for name, table in tables)
+    return b"".join(parquet_bytes(name.partition("/")[0], table) for name, table in tables)

@@ -14,13 +14,13 @@ from tests.leaderboards.sending import current
 
 @pytest.fixture(autouse=True)
 def forget() -> Any:
-    derived_metrics.stated.cache_clear()
+    derived_metrics.entries_of_card.cache_clear()
     yield
-    derived_metrics.stated.cache_clear()
+    derived_metrics.entries_of_card.cache_clear()
 
 
 def test_every_card_of_the_tree_is_read() -> None:
-    assert sum(len(derived_metrics.stated(task)) for task in choices("tasks")) > 15
+    assert sum(len(derived_metrics.entries_of_card(task)) for task in choices("tasks")) > 15
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_every_card_of_the_tree_is_read() -> None:
 def test_a_damaged_entry_is_one_sentence(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(derived_metrics, "card_of", lambda task: {"follows": {"accuracy": entry}})
     with pytest.raises(UserError, match=r"tasks/regbench.yaml: card.follows.accuracy is not like"):
-        derived_metrics.stated("regbench")
+        derived_metrics.entries_of_card("regbench")
 
 
 def test_the_order_of_keys_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {"within": 0.1, "mean": "per_sequence.accuracy"}
     monkeypatch.setattr(derived_metrics, "card_of", lambda task: {"follows": {"accuracy": entry}})
-    (read,) = derived_metrics.stated("regbench")
+    (read,) = derived_metrics.entries_of_card("regbench")
     assert (read.take, read.within) == ("mean", 0.1)
 
 
@@ -62,7 +62,7 @@ def test_a_metric_that_no_card_derives_is_left_open(monkeypatch: pytest.MonkeyPa
     """Its items are looked at all the same; but nothing says that it is their mean."""
     record = read_record(current("state_tracking/smoke/*", "final"))
     assert derived_metrics.derives(record, "accuracy")
-    derived_metrics.stated.cache_clear()
+    derived_metrics.entries_of_card.cache_clear()
     monkeypatch.setattr(derived_metrics, "card_of", lambda task: {})
     assert not derived_metrics.derives(record, "accuracy")
     assert derived_metrics.agrees(record) is None
@@ -83,7 +83,7 @@ def test_an_entry_of_several_holds_for_a_predictor_where_it_has_the_numbers(
     ]
 
     def said(entries: list[dict[str, Any]], **changes: Any) -> str | None:
-        derived_metrics.stated.cache_clear()
+        derived_metrics.entries_of_card.cache_clear()
         monkeypatch.setattr(
             derived_metrics, "card_of", lambda task: {"follows": {"accuracy": entries}}
         )
@@ -217,9 +217,9 @@ def test_items_that_go_with_their_length_are_no_contradiction(slope: float) -> N
         lengths, items = lengths_and_items(seed, slope)
         metric = float((lengths * items).sum() / lengths.sum())
         expected = points.weighted_unequally(list(enumerate(items.tolist())), 0.25)
-        assert points.apart(metric, expected) == 0.0
+        assert points.distance(metric, expected) == 0.0
         # More than unequal lengths can give: forged.
-        assert points.apart(float(items.mean()) + 0.5 * float(items.std()), expected) > 0.0
+        assert points.distance(float(items.mean()) + 0.5 * float(items.std()), expected) > 0.0
 
 
 def test_a_metric_that_fewer_reach_the_later_it_gets_is_a_mean_of_a_beginning() -> None:
@@ -231,4 +231,4 @@ def test_a_metric_that_fewer_reach_the_later_it_gets_is_a_mean_of_a_beginning() 
         last = lengths.max()
         curve = (values * reached).sum(0)[:last] / reached.sum(0)[:last]
         metric = float(values[reached].mean())
-        assert points.apart(metric, points.beginnings(list(enumerate(curve.tolist())))) < 1e-12
+        assert points.distance(metric, points.beginnings(list(enumerate(curve.tolist())))) < 1e-12

@@ -203,7 +203,7 @@ def pages_of_row(row, text):
         parts.table(TASK_PAGE, SortableTable(row.task, shown, lead=row.variant), texts=notes([row]))
     )
     sentences = Text((row.note,), title=row.label, heading=row.task, lead=row.source)
-    page += "".join(parts.written(TASK_PAGE, [sentences, Links(tuple(leads), text)]))
+    page += "".join(parts.html_of_parts(TASK_PAGE, [sentences, Links(tuple(leads), text)]))
     page += markup("links", links=leads, lead=text)
     page += markup("text", title=row.label, heading=text, lead=text, texts=[row.note], colour=text)
     page += markup("facts", facts=[(row.label, row.cause), (text, row.device)])

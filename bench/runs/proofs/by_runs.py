@@ -28,7 +28,7 @@ from bench.runs.proofs.writing import add_entries
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT
-from core.privacy import told_word
+from core.privacy import public_word
 from core.processes import module_command
 from core.progress import Report
 from core.words import word, words_of
@@ -151,8 +151,7 @@ class RunPair:
     words: str
 
     def first_difference(self) -> str | None:
-        """What differs first, in words; None if every byte is the same, and every setting of the
-        older one is there."""
+        """What differs first; None if every byte is the same, and every older setting is there."""
         sides = ({"data": {}, "weights": m.weights, **m.facts()} for m in (self.old, self.new))
         if difference := next(_differences("", *sides), None):
             return difference
@@ -321,10 +320,10 @@ def shown_sweep(settings: Mapping[str, Any]) -> str:
     words = []
     for key, value in settings.items():
         if key not in NAMES:
-            words.append(told_word(word(key, value)))
+            words.append(public_word(word(key, value)))
             continue
         listed = f"[{','.join(value)}]" if isinstance(value, list) else value
-        words.append(told_word(f"{key}={listed}"))
+        words.append(public_word(f"{key}={listed}"))
     return " ".join(words)
 
 

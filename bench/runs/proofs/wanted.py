@@ -47,7 +47,7 @@ def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], li
         if earlier and task in (None, record.task) and preset in (None, record.preset):
             code = Code.of(record.config, record.provenance)
             key = (record.provenance.commit or "an unknown commit", record.task)
-            runs_by_commit[key].append(_wanted(record, record.config, code))
+            runs_by_commit[key].append(_run_of(record, record.config, code))
     return {key: [*runs, *_other_choices(key[1], runs)] for key, runs in runs_by_commit.items()}
 
 
@@ -56,7 +56,7 @@ def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list
     wanted_runs = []
     for record in read_records([COMMITTED / task]):
         today = current_name(record.config, record.provenance)
-        wanted = _wanted(record, today.config if today else record.config, None)
+        wanted = _run_of(record, today.config if today else record.config, None)
         chosen = models is None or wanted.model in (*models, BASELINES)
         if chosen and preset in (None, record.preset):
             wanted_runs.append(wanted)
@@ -110,7 +110,7 @@ def _choices(file: dict[str, Any]) -> dict[str, Sequence[Any]]:
     return choices_by_key
 
 
-def _wanted(record: RunRecord, config: Config, code: Code | None) -> RunToCompare:
+def _run_of(record: RunRecord, config: Config, code: Code | None) -> RunToCompare:
     return RunToCompare(model_of(record), record.preset, config, code)
 
 

@@ -29,14 +29,14 @@ from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, SweepPlan
 from bench.search.remaining.planned import (
     PlannedRun,
-    missing,
     predictors_run,
     searched_runs,
     single_run,
+    without_record,
 )
 from core.amounts import amount
 from core.errors import UserError
-from core.places import shown as shown_place
+from core.places import readable as shown_place
 from core.progress import duration
 
 # What a run is called where runs are counted, by its role.
@@ -98,7 +98,7 @@ class Remaining:
             runs[entry.name] = list(searched_runs(entry, catalog, with_trials=True))
         may_serve_finals = False
         for entry in plan.entries:
-            is_searched = any(run.role == "trial" for run in missing(runs[entry.name]))
+            is_searched = any(run.role == "trial" for run in without_record(runs[entry.name]))
             if is_searched and any(True for _ in catalog.finals(entry.configuration)):
                 may_serve_finals = True
         return cls(plan, runs, predictors_run(first, catalog), may_serve_finals)
@@ -115,7 +115,7 @@ class Remaining:
 
     def missing_of(self, entry: Entry) -> list[PlannedRun]:
         """Runs of a model without a record."""
-        return missing(self.runs[entry.name])
+        return without_record(self.runs[entry.name])
 
     def without(self) -> str:
         """How many runs have no record, as a sentence."""
@@ -145,7 +145,7 @@ class Remaining:
         name = ", ".join(filter(None, [title, words, f"preset {self.first.preset}"]))
         sentences = [
             f"{name}: {count} of {models} to make "
-            f"({_in_kinds_and_trainings(self.missing)}), {_about(self._seconds(self.missing))}"
+            f"({_in_kinds_and_trainings(self.missing)}), {_duration(self._seconds(self.missing))}"
         ]
         if self.may_serve_finals:
             sentences[0] += (
@@ -169,7 +169,7 @@ class Remaining:
         sentence = (
             f"{self._why_not_served()}, so "
             f"{amount(len(others), 'other model')} {'is' if len(others) == 1 else 'are'} trained "
-            f"here too, after yours, {_about(self._seconds(runs))}; {alone} trains yours alone"
+            f"here too, after yours, {_duration(self._seconds(runs))}; {alone} trains yours alone"
         )
         figure = task_card(self.first.task).get("comparison")
         if figure:
@@ -242,12 +242,14 @@ def beginning_of_runs(
     catalog = RecordCatalog(first.preset, Store(first.store), committed)
     runs = [single_run(configuration, catalog) for configuration in configurations]
     runs += [single_run(configuration, catalog, "control") for configuration in controls]
-    left = missing(runs)
+    left = without_record(runs)
     tasks = ", ".join(dict.fromkeys(run.configuration.task for run in left))
     count = amount(len(runs), "run")
     count = count if len(left) == len(runs) else f"{len(left)} of {count}"
     seconds = _seconds_of(left, list(configurations))
-    return f"{tasks}, preset {first.preset}: {count} to make ({in_kinds(left)}), {_about(seconds)}"
+    return (
+        f"{tasks}, preset {first.preset}: {count} to make ({in_kinds(left)}), {_duration(seconds)}"
+    )
 
 
 def seconds_on_record(configurations: Sequence[Configuration]) -> float | None:
@@ -294,13 +296,13 @@ def _in_words(settings: Mapping[str, Any]) -> str:
     return " ".join(shown(key, settings[key]) for key in sorted(settings))
 
 
-def _about(seconds: float | None) -> str:
+def _duration(seconds: float | None) -> str:
     if seconds is None:
         return "how long is known after the first of them (dry_run=true estimates it)"
-    return about(seconds)
+    return duration_in_words(seconds)
 
 
-def about(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     """Seconds that records tell, in words."""
     return f"about {duration(max(1.0, seconds))} at the speed of the runs on record"
 

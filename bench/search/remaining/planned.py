@@ -35,7 +35,7 @@ class PlannedRun:
     served: RunRecord | None = None
 
 
-def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+def without_record(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
     """Those that have no record."""
     return [run for run in runs if run.served is None]
 

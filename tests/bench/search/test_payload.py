@@ -8,7 +8,7 @@ import pytest
 
 from bench.config.settings import RaySettings
 from bench.executors.cluster import Cluster
-from bench.executors.ray_worker import CheckpointActor, WatchedFolder, packed
+from bench.executors.ray_worker import CheckpointActor, WatchedFolder, as_tar
 from bench.records import provenance
 from bench.records.provenance import Origin
 from bench.records.schema import read_record
@@ -88,7 +88,7 @@ def test_text_of_the_user_s_travels_by_its_content_and_other_places_do_not(
     assert path == str(text)
     text.write_text("Twice.")
     assert payload.data(job)[path] != digest
-    assert b"Twice." in packed(text)
+    assert b"Twice." in as_tar(text)
     there = payload.unpack(job, tmp_path, {path: Path("/node/data/stories.txt")}).configuration
     assert there.tasks["stories"] == "/node/data/stories.txt"
     assert there.resolved() == job.configuration.resolved()

@@ -28,7 +28,7 @@ from leaderboards.tables.status import (
     Check,
     Verification,
     VerificationStatuses,
-    about,
+    earlier_verification,
     path_of,
     read_verification,
     write_verification,
@@ -37,7 +37,7 @@ from leaderboards.tables.summaries import SUBMITTED, summary_of
 from leaderboards.verification import rerun as again
 from leaderboards.verification.messages import holds, lines_about
 from leaderboards.verification.submission import read_submission
-from leaderboards.verification.targets import asked
+from leaderboards.verification.targets import records_named
 from tests.committed import committed_paths, seeds_beside
 from tests.configurations import compose
 from tests.leaderboards.conftest import record as made_up
@@ -180,7 +180,9 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     assert statement.who == "Ada"
     assert statement.sources[record.config["models"]["_target_"]].sha256
     # Beside the folder that was sent, and not in the checkout that verifies.
-    assert [sent.to for sent in asked("ada", Path("runs"))] == [Path.cwd() / "verifications"]
+    assert [sent.to for sent in records_named("ada", Path("runs"))] == [
+        Path.cwd() / "verifications"
+    ]
     capsys.readouterr()
     assert command.main(["ada", "to=found", "store=here", "by=Grace", "report=moves.md"]) == 0
     said = capsys.readouterr().out
@@ -312,7 +314,7 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     def done(level: Any, passed: bool = True, device: str = "a", **more: Any) -> Check:
         return Check(level=level, passed=passed, device=device, **fields, **more)
 
-    blank = about(record, tmp_path)
+    blank = earlier_verification(record, tmp_path)
     assert blank.level == "reported"
     consistent = blank.with_check(done("consistent"))
     assert consistent.level == "consistent"
@@ -336,8 +338,10 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     assert not done("re-scored", passed=False, found=0.9, **numbers).is_outside
     assert not done("re-run", passed=False, told="it did not run").is_outside
     write_verification(twice, path_of(record, tmp_path))
-    assert about(record, tmp_path) == twice
-    assert about(made_up(accuracy=0.5), tmp_path).level == "reported"  # another record of that name
+    assert earlier_verification(record, tmp_path) == twice
+    assert (
+        earlier_verification(made_up(accuracy=0.5), tmp_path).level == "reported"
+    )  # another record of that name
     one, other = summary_of(record), summary_of(made_up(seed=1))
     words = VerificationStatuses.of([twice]).of_row([one, other]).words
     assert words == "reported, 1 of 2 seeds re-run"

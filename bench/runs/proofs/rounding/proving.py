@@ -37,8 +37,8 @@ from bench.runs.proofs.by_runs import (
 from bench.runs.proofs.rounding import bounds
 from bench.runs.proofs.rounding.settings import (
     OlderRun,
-    asked,
     runs_of,
+    settings_of_run,
     settings_to_compare,
     shortened,
 )
@@ -115,7 +115,7 @@ class _Proof:
             self.report(f"{self.task}, {model}: {run_id} in full", len(wanted), total)
             values = {**flat(across.config), **self.extra}
             record = across.record
-            settings = asked(self.task, model, record.preset, record.seed, values, known)
+            settings = settings_of_run(self.task, model, record.preset, record.seed, values, known)
             own_store = Store(self.store.root / new.model_code[:12])
             made = made_whole(across, settings, new, own_store)
             if isinstance(made, str):
@@ -143,7 +143,7 @@ class _Proof:
         values = {**shortened(config, STEPS), **self.extra}
         seed = run.record.seed if run else 0
         preset_of_run = run.record.preset if run else preset
-        return asked(self.task, model, preset_of_run, seed, values, known)
+        return settings_of_run(self.task, model, preset_of_run, seed, values, known)
 
     def _compared(
         self, old: Code, new: Code, settings: Mapping[str, Any], folder: str

@@ -84,7 +84,7 @@ def shortened(config: Config, steps: int) -> dict[str, Any]:
     return flat({**config, "training": {**config.get("training", {}), **short}})
 
 
-def asked(
+def settings_of_run(
     task: str,
     model: str,
     preset: str,
