@@ -183,8 +183,7 @@ class TrainingModule(LightningModule):
     def _add_curve_point(self) -> None:
         loss = float(torch.stack(self.pending).mean())
         self.pending.clear()
-        if not math.isfinite(loss):
-            raise TrainingDiverged(f"the training loss was {loss} at step {self.step}", self.record)
+        self._go_on_if_finite("training", loss)
         self.record.loss_steps.append(self.step)
         self.record.losses.append(loss)
 
@@ -195,10 +194,7 @@ class TrainingModule(LightningModule):
         with torch.no_grad():
             loss = self.task.validation_loss(self.model, self.device)
         self.model.train()
-        if not math.isfinite(loss):
-            raise TrainingDiverged(
-                f"the validation loss was {loss} at step {self.step}", self.record
-            )
+        self._go_on_if_finite("validation", loss)
         self.record.validation_steps.append(self.step)
         self.record.validation_losses.append(loss)
         keep = self.settings.select == "best_validation"
@@ -206,6 +202,13 @@ class TrainingModule(LightningModule):
             # A copy: later steps change weights in place.
             weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
             self.best = (loss, self.step, weights)
+
+    def _go_on_if_finite(self, split: str, loss: float) -> None:
+        """End a training whose loss is no number, with the time that it took until now."""
+        if math.isfinite(loss):
+            return
+        self.count_seconds()
+        raise TrainingDiverged(f"the {split} loss was {loss} at step {self.step}", self.record)
 
     def save(self) -> None:
         """Write everything that going on needs, atomically and sealed."""

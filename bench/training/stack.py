@@ -348,7 +348,6 @@ class _StackModule(LightningModule):
             try:
                 module.on_train_batch_end(None, batches[place], batch_idx)
             except TrainingDiverged as error:
-                module.count_seconds()
                 self.failures[key] = error
             except Stopped:
                 stopped = True

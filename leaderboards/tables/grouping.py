@@ -20,7 +20,7 @@ from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.tables.status import REPORTED, VerificationStatus
 from leaderboards.tables.summaries import OFF_THE_BOARD, SUBMITTED, YOURS, RecordSummary
-from reproduce.claims.fairness import Mark, marks
+from reproduce.claims.fairness import IMPROVING, Mark, marks
 
 # What makes a row fail, the gravest first.
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")
@@ -109,8 +109,11 @@ class Setting:
 
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
-        """What it lacks for a fair ranking."""
-        return marks(self.records, searched_elsewhere=self.entry.searched_elsewhere)
+        """What it lacks for a fair ranking. Where no run came to an end, nothing still improved."""
+        found = marks(self.records, searched_elsewhere=self.entry.searched_elsewhere)
+        if any(record.outcome == "ok" for record in self.records):
+            return found
+        return tuple(mark for mark in found if mark.word != IMPROVING)
 
     @cached_property
     def note(self) -> str:

@@ -64,7 +64,8 @@ def standing(rows: Sequence[Row]) -> str:
     ranked = [row for row in measured if row.rank_best is not None]
     sentences = []
     if unfair and ranked:
-        below = ", ".join(f"{name(row)} ({row.mark})" for row in unfair)
+        why = [row.mark if row.outcome == "ok" else row.outcome.replace("_", " ") for row in unfair]
+        below = ", ".join(f"{name(row)} ({word})" for row, word in zip(unfair, why, strict=True))
         sentences.append(f"Only rows that are tuned and converged are ranked; below stand {below}.")
     elif unfair:
         fair, of = len(measured) - len(unfair), len(measured)

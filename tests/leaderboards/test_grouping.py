@@ -4,6 +4,7 @@ import pytest
 
 from bench.records.schema import Curve
 from leaderboards.tables.builder import build_board
+from leaderboards.views.sentences import standing
 from tests.leaderboards.conftest import find, tuned
 
 SIZE = "training_automata=100"  # of every record here
@@ -87,6 +88,22 @@ def test_what_the_search_of_its_model_did_not_choose_is_told_from_the_untuned(ma
         (others, [untuned] * 4),
     ):
         assert sorted(line.mark for line in find(build_board(rows))) == sorted(expected)
+
+
+def test_a_setting_that_diverged_stands_below_with_that_word_and_improves_no_more(make_record):
+    ranked = [make_record("a", "A", seed, 0.9 + seed / 100) for seed in range(3)]
+    ranked += [make_record("b", "B", seed, 0.5 + seed / 100) for seed in range(3)]
+    cause = "the training loss was nan at step 3"
+    made = make_record("a", "A", 0, None, outcome="diverged", cause=cause, study=None)
+    training = {**made.config["training"], "lr": 0.16}
+    changes = {"config": {**made.config, "training": training}, "identity": "ab" * 32}
+    rows = find(build_board([*ranked, made.model_copy(update={**changes, "run_id": "lost"})]))
+    (row,) = (row for row in rows if row.outcome != "ok")
+    assert (row.outcome, row.rank_best, row.mean) == ("diverged", None, None)
+    assert row.cause == f"diverged in 1 of 1 seeds: {cause}"
+    assert [mark.partition(":")[0] for mark in row.marks] == ["not chosen"]
+    assert [other.rank_best for other in rows if other is not row] == [1, 2]
+    assert "below stand A (lr=0.16) (diverged)." in standing(rows)
 
 
 def test_a_length_at_one_size_breaks_no_curve_by_size(make_record, trained):

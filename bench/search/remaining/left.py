@@ -143,6 +143,8 @@ class Remaining:
         count = of_all if len(self.missing) == every else f"{len(self.missing)} of {of_all}"
         words = settings_in_words or self.first.task
         name = ", ".join(filter(None, [title, words, f"preset {self.first.preset}"]))
+        if not self.missing:  # what is asked for may be known by its data alone
+            return [f"{name}: each of its {of_all} has a record, and nothing is trained"]
         sentences = [
             f"{name}: {count} of {models} to make "
             f"({_in_kinds_and_trainings(self.missing)}), {_duration(self._seconds(self.missing))}"

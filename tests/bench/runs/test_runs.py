@@ -154,6 +154,7 @@ def test_divergence_is_a_row_with_its_cause(run_here: Command, tmp_path: Path) -
     assert record.headline.value is None
     assert record.cost.parameters > 0
     assert 0 < record.cost.training_steps < 30  # what it had cost until then
+    assert record.cost.wall_seconds > 0
     assert record.curves["training_loss"].y
 
 

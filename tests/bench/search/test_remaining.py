@@ -96,6 +96,9 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
     run_plan(make_plan(words), report, said.append)  # everything is served
     assert not said
     assert not [text for text, *_ in reports if text == "runs of the sweep"]
+    each = "each of its 6 runs has a record, and nothing is trained"
+    told = Remaining.of(make_plan(words)).beginning("sweep 1 of 2", "tasks.x=1")
+    assert told == [f"sweep 1 of 2, tasks.x=1, preset smoke: {each}"]
     run_plan(make_plan([*words, "seeds=3"]), report, said.append, "sweep 1 of 2", "tasks.x=1")
     begun = "sweep 1 of 2, tasks.x=1, preset smoke: 2 of 8 runs of 2 models to make (2 × final run)"
     assert said[0].startswith(begun)

@@ -102,6 +102,7 @@ def test_stacked_trainings_are_those_alone_and_one_diverges_alone(
     assert list(failures) == [2]
     assert str(failures[2]) == str(diverged.value)
     assert failures[2].report.steps == diverged.value.report.steps
+    assert all(failure.report.seconds > 0 for failure in (failures[2], diverged.value))
     for one, other in zip(stacked[:2], expected, strict=False):
         report, plain = alone(one), alone(other)
         assert (report.together, plain.together) == (3, 1)

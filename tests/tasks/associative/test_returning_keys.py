@@ -11,6 +11,7 @@ from models.memories.tables.hashed_table import HashedTable
 from models.memories.tables.limited_table import LimitedTable
 from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.returning_keys import ReturningKeys, Stream
+from tests.closeness import assert_near
 
 SMALL: dict[str, Any] = {"size": 32, "tokens": 12, "events": 80, "turn": 20, "trials": 3}
 
@@ -32,7 +33,7 @@ def test_hits_are_those_of_a_list_of_the_last_tokens() -> None:
         shares.append(right / known)
     assert found.arrays["recall"] == pytest.approx(shares)
     assert found.metrics["recall"] == pytest.approx(sum(shares) / 3)
-    assert found.metrics["compared"] == 1
+    assert_near(found.metrics["compared"], 1.0, terms=40 + 3, dtype=torch.float64)
     assert found.metrics["state_bytes"] == 4 * (2 * 32 * 4 + 8)
 
 
@@ -46,7 +47,7 @@ def test_the_stream_of_the_docstring(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda *sizes, seed=0: LimitedTable(*sizes, slots=2), "test", 0, "cpu", silent
     )
     # Of events 4 to 7, all of tokens that came before: found, evicted, evicted, found.
-    assert found.metrics["recall"] == 0.5
+    assert_near(found.metrics["recall"], 0.5, terms=4, dtype=torch.float64)
 
 
 def test_a_search_finds_all_and_a_hash_compares_fewer() -> None:
@@ -58,8 +59,9 @@ def test_a_search_finds_all_and_a_hash_compares_fewer() -> None:
             lambda *sizes, seed=0: HashedTable(*sizes, tables=12, bits=6),
         )
     )
-    assert search.metrics["recall"] == 1
-    assert search.metrics["compared"] == 1
+    # Means over 40 events and 3 trials.
+    for metric in ("recall", "compared"):
+        assert_near(search.metrics[metric], 1.0, terms=40 + 3, dtype=torch.float64)
     assert 0 < hashed.metrics["compared"] < 0.6
     assert hashed.metrics["recall"] > 0.9
 
