@@ -55,7 +55,7 @@ def shared_names(state: Mapping[str, Tensor]) -> dict[str, str]:
     return second
 
 
-def packed(state: Mapping[str, Tensor]) -> bytes:
+def as_safetensors(state: Mapping[str, Tensor]) -> bytes:
     """A state dict as the bytes of a safetensors file, which holds each shared tensor once.
 
     The file has no list of second names: safetensors writes metadata in an order that differs from

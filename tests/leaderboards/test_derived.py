@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from bench.records.schema import Curve, RunRecord, read_record
 from bench.runs.recording import measured_fields
 from leaderboards.checks import derived_by_code as derived
-from leaderboards.checks import derived_metrics as following
-from leaderboards.checks import of_memories, points
+from leaderboards.checks import derived_metrics, of_memories, points
 from tasks.bigram_probes.task import crossing
 from tasks.factual_recall.phases import plateau
 from tasks.power_law import slope
@@ -75,7 +74,7 @@ def said(record: RunRecord, **test: float | None) -> str | None:
     found = {**record.metrics["test"], **test}
     kept = {name: value for name, value in found.items() if value is not None}
     changed = record.model_copy(update={"metrics": {**record.metrics, "test": kept}})
-    return following.agrees(changed) or derived.agrees(changed)
+    return derived_metrics.agrees(changed) or derived.agrees(changed)
 
 
 def examples() -> Iterator[RunRecord]:

@@ -11,20 +11,20 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from bench.config.config import compose
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import (
     SavedTensors,
+    as_safetensors,
     count_numbers,
     count_parameters,
     examine_storage,
     load_weights,
     make_whole,
     on_meta,
-    packed,
     shared_names,
 )
 from bench.training.unfit import UnfitModel
+from tests.configurations import compose
 from tests.models.built import GUESTS, NAMES, SPECIFICATIONS, small_model
 
 ROWS, WIDTH = 5, 4
@@ -60,10 +60,10 @@ class Tied(Network):
 @pytest.mark.bitwise
 def test_a_shared_tensor_is_in_the_file_once_and_is_shared_again_when_loaded() -> None:
     model, other = Tied(0), Tied(1)
-    content = packed(model.state_dict())
+    content = as_safetensors(model.state_dict())
     stored = safetensors.torch.load(content)
     assert sorted(stored) == ["blocks.0.bias", "blocks.0.weight", "embed.weight", "mask"]
-    assert content == packed(model.state_dict())
+    assert content == as_safetensors(model.state_dict())
     load_weights(other, stored, Path("w"))
     assert torch.equal(other(INPUTS), model(INPUTS))
     assert other.out.weight is other.embed.weight
@@ -77,7 +77,7 @@ def test_a_shared_tensor_is_in_the_file_once_and_is_shared_again_when_loaded() -
 def test_safetensors_own_loader_reads_the_file(tmp_path: Path) -> None:
     model, other = Tied(0), Tied(1)
     path = tmp_path / "weights.safetensors"
-    path.write_bytes(packed(model.state_dict()))
+    path.write_bytes(as_safetensors(model.state_dict()))
     safetensors.torch.load_model(other, path)
     assert torch.equal(other(INPUTS), model(INPUTS))
 
@@ -92,7 +92,7 @@ def test_files_of_models_that_share_nothing_are_as_ever(name: str) -> None:
         state = model.state_dict()
         assert not shared_names(state)
         plain = {key: value.detach().contiguous() for key, value in state.items()}
-        assert packed(state) == safetensors.torch.save(plain)
+        assert as_safetensors(state) == safetensors.torch.save(plain)
         assert count_parameters(model) == sum(p.numel() for p in model.parameters())
         examine_storage(model)
 
@@ -178,7 +178,7 @@ def test_parts_of_one_memory_that_do_not_overlap_are_trained_and_saved(
     settings = compose(["tasks=regbench", "models=gpt2"]).training
     model(INPUTS).square().mean().backward()
     build_optimizer(model, settings).step()
-    load_weights(other, safetensors.torch.load(packed(model.state_dict())), Path("w"))
+    load_weights(other, safetensors.torch.load(as_safetensors(model.state_dict())), Path("w"))
     assert torch.equal(other(INPUTS), model(INPUTS))
 
 
@@ -193,7 +193,7 @@ def test_an_expanded_buffer_is_made_whole() -> None:
         return model
 
     model, other = build(), build()
-    load_weights(other, safetensors.torch.load(packed(model.state_dict())), Path("w"))
+    load_weights(other, safetensors.torch.load(as_safetensors(model.state_dict())), Path("w"))
     assert torch.equal(other.mask, model.mask)
     assert other.same is other.mask
     assert other.view.untyped_storage().nbytes() == 4  # nobody loads it: it stays small
