@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bench.examination.reader import ModelReader
 from bench.examination.rounding import (
+    MARGIN,
     MOST_ROUNDING,
     OutputDifference,
     Pair,
@@ -47,7 +48,8 @@ class Comparisons:
             self.reader.read(model, sequences.changed, training)
             return first, self.reader.read(model, sequences.inputs, training), sizes_of(first)
 
-        difference = self.differ(pair, sequences.length, (outputs, repeated, sizes_of(outputs)))
+        values = outputs, repeated, sizes_of(outputs)
+        difference = self.differ(pair, sequences.length, values, by_calls=training)
         if difference is None:
             return
         mode = "in training mode " if training else ""
@@ -79,7 +81,7 @@ class Comparisons:
 
         answer = ask(self.model, history=other_history)
         mode = "in training mode " if training else ""
-        self._refuse_history(pair, answer, outputs, f"{mode}after other sequences")
+        self._refuse_history(pair, answer, outputs, f"{mode}after other sequences", training)
 
     def same_after_other_weights(self, inputs: Tensor) -> None:
         """A copy that was asked for the same with its first weights answers as one that was not."""
@@ -96,11 +98,17 @@ class Comparisons:
             self._refuse_history(pair, answer, outputs, "after a call with other weights")
 
     def _refuse_history(
-        self, pair: Pair, answer: Tensor | None, outputs: Tensor, after: str
+        self,
+        pair: Pair,
+        answer: Tensor | None,
+        outputs: Tensor,
+        after: str,
+        by_calls: bool = False,
     ) -> None:
         if answer is None or torch.equal(answer, outputs):
             return
-        difference = self.differ(pair, outputs.shape[1], (answer, outputs, sizes_of(outputs)))
+        values = answer, outputs, sizes_of(outputs)
+        difference = self.differ(pair, outputs.shape[1], values, by_calls)
         if difference is not None and self.untouched.is_faithful(self.reader):
             raise UnfitModel(
                 f"the model keeps something between calls: {after} it gives other outputs for the "
@@ -122,7 +130,7 @@ class Comparisons:
             return within(first, self.reader.read(model, sequences.changed, training))
 
         difference = self.differ(pair, sequences.length, within(outputs, others))
-        if difference is None:
+        if difference is None or (training and self._each_call_differs(sequences, difference)):
             return
         mode = " in training mode" if training else ""
         if self._row_alone_changes(sequences, difference.row, training):
@@ -137,6 +145,14 @@ class Comparisons:
             f"{self.state}: other values there change it at position {difference.position} "
             f"({difference})"
         )
+
+    def _each_call_differs(self, sequences: CutSequences, difference: OutputDifference) -> bool:
+        """Whether the same inputs differ as much from call to call, as by a count of calls in
+        training mode; ``repeatability.py`` knows whether a checkpoint keeps that."""
+        first, second = (self.reader.read(self.model, sequences.inputs, True) for _ in range(2))
+        terms = sum_lengths(self.model, sequences.length)
+        between_calls = largest_difference(first, second, sizes_of(first), terms).ratio
+        return between_calls > 1 and difference.ratio <= MARGIN * between_calls
 
     def _row_alone_changes(self, sequences: CutSequences, row: int, training: bool) -> bool:
         """Whether it is the future of a row, and not the rows beside it, that changes its past."""
@@ -164,12 +180,18 @@ class Comparisons:
         return self.differ(pair, sequences.length) is not None
 
     def differ(
-        self, pair: Pair, length: int, computed: tuple[Tensor, Tensor, Tensor] | None = None
+        self,
+        pair: Pair,
+        length: int,
+        computed: tuple[Tensor, Tensor, Tensor] | None = None,
+        by_calls: bool = False,
     ) -> OutputDifference | None:
         """The largest difference of two outputs, or None where it is rounding.
 
         Args:
             computed: what ``pair`` gives by the model, if it was computed already.
+            by_calls: whether it may be the number of calls in training mode that makes them differ,
+                which is for ``repeatability.py``: it knows whether a checkpoint keeps that.
         """
         if length not in self._terms:
             self._terms[length] = sum_lengths(self.model, length)
@@ -179,6 +201,7 @@ class Comparisons:
         if difference.ratio <= 1:
             return None
         # As it was found: a second look may not show it.
-        if share(*computed) <= MOST_ROUNDING and is_rounding(self.model, pair, difference, terms):
+        is_small = by_calls or share(*computed) <= MOST_ROUNDING
+        if is_small and is_rounding(self.model, pair, difference, terms, directed=not by_calls):
             return None
         return difference

@@ -204,18 +204,12 @@ def examined(kind: type[nn.Module], trained: bool = False) -> None:
     "kind",
     [
         *(Remembers, OfItsFirstToken, InEvaluation, InTraining, InItsClass, InItsModule),
-        ByCachedFunction,
+        *(ByCachedFunction, CountsTraining),
     ],
 )
 def test_a_cache_by_first_tokens_is_named(kind: type[nn.Module], trained: bool) -> None:
     with pytest.raises(UnfitModel, match=r"keeps something between calls.*than without them"):
         examined(kind, trained)
-
-
-@pytest.mark.parametrize("trained", [False, True])
-def test_a_count_that_makes_answers_louder_is_named(trained: bool) -> None:
-    with pytest.raises(UnfitModel, match=r"keeps something between calls.*after another call"):
-        examined(CountsTraining, trained)
 
 
 def test_what_was_kept_of_other_weights_is_named() -> None:
