@@ -52,7 +52,7 @@ and ranked as "equal up to rounding", and nothing goes on from their checkpoints
   models=MODEL   default: the models with committed records, else those that the task lists
   commit=COMMIT  the older one (default HEAD: changes that are not committed yet)
   preset=PRESET  default: those of committed records, else smoke
-  records=true   every committed record of an earlier form, each against the commit that made it
+  records=true   every stale committed record, each against the commit that made it
   tasks.KEY=…    for every run of a task that has the key, such as tasks.stories=PATH
 
 What is run for equal bytes: each setting of the committed records once, with 12 training steps (a

@@ -25,7 +25,7 @@ from bench.records.code import forget_code, named_class
 from bench.records.schema import RunRecord
 from bench.records.schema import read_records as records_below
 from bench.records.store import COMMITTED, Store
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.runs.saved import SavedRun
 from bench.runs.saved import load_run as load_saved
 from bench.search.driver import records_of
@@ -76,7 +76,9 @@ def load_preset(
         load_preset("regbench", "memory_mosaic", "laptop").training.lr
     """
     _notice_edits()
-    return Configuration.of(_joined(task, preset, _of_run(model, seed, device, store), settings))
+    return Configuration.of(
+        _all_settings(task, preset, _of_run(model, seed, device, store), settings)
+    )
 
 
 def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
@@ -101,7 +103,7 @@ def load_task(task: str, preset: str = "smoke", **settings: Any) -> Task:
         batch = task.training_batch(seed=0, step=0, size=32)  # inputs: int64 (32, time)
     """
     _notice_edits()
-    overrides = _joined(task, preset, _of_class("tasks", "load_task", settings))
+    overrides = _all_settings(task, preset, _of_class("tasks", "load_task", settings))
     configuration = Configuration.of({**overrides, "models": some_model(overrides)})
     prepare_data(configuration, silent)
     # Equal settings share one object with its data, and presets may differ in the models alone.
@@ -216,10 +218,10 @@ def run(
         record = run("regbench", "gpt2", settings={"training.steps": 100})
     """
     _notice_edits()
-    overrides = _joined(task, preset, _of_run(model, seed, device, store), settings)
+    overrides = _all_settings(task, preset, _of_run(model, seed, device, store), settings)
     configuration = Configuration.of(with_available_text(overrides))
-    with _shown(quiet) as report:
-        return obtain(configuration, report=report)
+    with _progress(quiet) as report:
+        return get_or_run(configuration, report=report)
 
 
 def run_sweep(
@@ -262,10 +264,10 @@ def run_sweep(
     arguments |= {"n_trials": as_plain(n_trials), "seeds": as_plain(seeds)}
     arguments |= {"models": None if models is None else _names_of(models)}
     of_call = {key: value for key, value in arguments.items() if value is not None}
-    plan = plan_sweep(with_available_text(_joined(task, preset, of_call, settings)))
+    plan = plan_sweep(with_available_text(_all_settings(task, preset, of_call, settings)))
     if plan.dry_run:
         raise UserError("dry_run=true is for python -m bench.sweep, which prints the estimate")
-    with _shown(quiet) as report:
+    with _progress(quiet) as report:
         return records_of(plan, report)
 
 
@@ -340,7 +342,7 @@ def read_records(
 
 
 @contextmanager
-def _shown(quiet: bool) -> Iterator[Report]:
+def _progress(quiet: bool) -> Iterator[Report]:
     try:
         with nullcontext(silent) if quiet else progress() as report:
             yield report
@@ -348,7 +350,7 @@ def _shown(quiet: bool) -> Iterator[Report]:
         raise UserError(describe_os_error(error), RUN_FAILED) from error
 
 
-def _joined(
+def _all_settings(
     task: str, preset: str, of_call: Settings, settings: Settings | None = None
 ) -> dict[str, Any]:
     """All settings of a call, of which those that were given as such win."""

@@ -20,7 +20,7 @@ from core.places import absolute
 from core.words import command_line, texts
 
 
-class Wait(NamedTuple):
+class TimedCommand(NamedTuple):
     """A command that is measured.
 
     Attributes:
@@ -35,13 +35,13 @@ class Wait(NamedTuple):
 
 
 WAITS = {
-    "figure9": Wait("-m reproduce figure9 preset=laptop"),
-    "table3": Wait("-m reproduce table3 preset=laptop"),
-    "figure8": Wait("-m reproduce figure8 preset=laptop"),
-    "sweep": Wait("-m bench.sweep tasks=in_context_regression committed=true"),
-    "evidence": Wait("-m evidence dry_run=true"),  # as older checkouts call it, too
-    "list": Wait("-m bench"),
-    "board": Wait(
+    "figure9": TimedCommand("-m reproduce figure9 preset=laptop"),
+    "table3": TimedCommand("-m reproduce table3 preset=laptop"),
+    "figure8": TimedCommand("-m reproduce figure8 preset=laptop"),
+    "sweep": TimedCommand("-m bench.sweep tasks=in_context_regression committed=true"),
+    "evidence": TimedCommand("-m evidence dry_run=true"),  # as older checkouts call it, too
+    "list": TimedCommand("-m bench"),
+    "board": TimedCommand(
         "-m leaderboards.build local=true",
         "-m bench.sweep tasks=three_moons models=lstm n_trials=1 seeds=2",
         ("board.parquet", ".board.parquet.index"),
@@ -88,7 +88,7 @@ def measure(settings: Mapping[str, str | None]) -> int:
     return OK
 
 
-def _measured(wait: Wait, trees: dict[str, Path], rounds: int) -> dict[str, list[float]]:
+def _measured(wait: TimedCommand, trees: dict[str, Path], rounds: int) -> dict[str, list[float]]:
     """CPU-seconds of a command in each tree, in turns, each with a store of its own."""
     seconds: dict[str, list[float]] = {tree: [] for tree in trees}
     with tempfile.TemporaryDirectory() as folder:

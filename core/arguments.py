@@ -60,13 +60,13 @@ def refuse_unknown(argument: str, name: str, known: Set[str], there: Set[str]) -
     hint = nearest(name, valid)
     with_it = sorted(other for other in valid if name and name.lower() in other.lower())
     if hint.startswith("valid") and with_it:
-        hint = f"those with it are {_first(with_it)}"
+        hint = f"those with it are {_first_names(with_it)}"
     elif hint.startswith("valid") and len(valid) > MOST:
-        hint = f"those there are {_first(sorted(valid))}"
+        hint = f"those there are {_first_names(sorted(valid))}"
     raise UserError(f"there is no {argument} '{name}': {hint}")
 
 
-def _first(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     """The first names of many, in quotes since they may have commas."""
     listed = ", ".join(f"'{name}'" for name in names[:3])
     return f"{listed} and {len(names) - 3} more" if len(names) > 3 else listed

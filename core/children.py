@@ -109,7 +109,7 @@ class Child:
         return Ended(self.process.returncode, self.sentence(), outlived_by, over_limit)
 
     def sentence(self) -> str:
-        """Its error in one sentence; "it said nothing" where there is none."""
+        """The child's error in one sentence; "it said nothing" where there is none."""
         with suppress(OSError):
             return self._error_file.read_text(encoding="utf-8")
         lines = self._tail.decode(errors="replace").strip().splitlines()

@@ -39,7 +39,8 @@ class Components(NamedTuple):
 
     @property
     def share_of_items(self) -> float:
-        """Of test items, with all of the chance that more of them would make smaller."""
+        """The share of the variance that is due to test items, with all of the chance that more of
+        them would make smaller."""
         return (self.items + self.chance) / self.total if self.total else 0.0
 
 

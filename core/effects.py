@@ -44,7 +44,7 @@ def effect_of(of: str, a: Sequence[float], b: Sequence[float], unit: str) -> Eff
 
 
 def _rounded(value: float) -> float:
-    """Without the last digits, in which two machines may differ."""
+    """A value without the last digits, in which two machines may differ."""
     return float(f"{value:.6g}")
 
 

@@ -51,7 +51,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 def terminal(text: str) -> str:
     """Lines for a terminal: what would move its cursor, set its colours or turn the direction of
     the text is spelled out, such as ``\\x1b``; line breaks and tabs stay."""
-    return _UNSHOWN_IN_LINES.sub(_calm, text)
+    return _UNSHOWN_IN_LINES.sub(_spelled_if_unshown, text)
 
 
 def html(text: str) -> str:
@@ -110,10 +110,11 @@ def spreadsheet(value: object) -> object:
     if not isinstance(value, str):
         return value
     formula = value.lstrip(" ").startswith(_FORMULA)
-    return "'" * formula + _UNSHOWN.sub(_calm, value)
+    return "'" * formula + _UNSHOWN.sub(_spelled_if_unshown, value)
 
 
-def _calm(character: re.Match[str]) -> str:
+def _spelled_if_unshown(character: re.Match[str]) -> str:
+    """The matched character, or its escape where a terminal would act on it or show nothing."""
     return character[0] if _is_shown(character[0]) else _spelled(character[0])
 
 

@@ -43,7 +43,7 @@ def absolute_if_path(value: object) -> object:
     return str(absolute(value)) if isinstance(value, str) and is_path(value) else value
 
 
-def shown(path: Path) -> str:
+def readable(path: Path) -> str:
     """A path as a person reads it: relative to where the command was given, if it lies below."""
     start = working_directory()
     return str(path.relative_to(start)) if path.is_relative_to(start) else str(path)

@@ -40,17 +40,17 @@ _ADDRESS = re.compile(r"\S*(://|\S@\S|\d\.\d+\.\d+\.\d)\S*")
 _PATH = re.compile(r"\S*([\\~]|(?<!\d)/|/(?!\d))\S*")
 
 
-def told_command(argv: Sequence[str]) -> list[str]:
+def public_command(argv: Sequence[str]) -> list[str]:
     """A command line, its program first: of the project's own with names and settings, of any
     other program with settings alone. Where things are kept is left out, so that others can give
     the same command; where data lie they have to say."""
     program = _module(Path(argv[0]).resolve())
-    told_words = [told_word(word) for word in argv[1:] if program or "=" in word]
+    told_words = [public_word(word) for word in argv[1:] if program or "=" in word]
     places = [f"{key}={place}" for key in KEPT_HERE for place in (PATH, ADDRESS)]
     return ["python", *(program or ["SCRIPT"]), *(w for w in told_words if w and w not in places)]
 
 
-def told_word(word: str) -> str:
+def public_word(word: str) -> str:
     """A name, or ``key=value`` with PATH or ADDRESS where the value is not one of a setting; ""
     for what is neither.
 
@@ -68,7 +68,7 @@ def told_word(word: str) -> str:
 
 
 def _is_setting(key: str) -> bool:
-    settings, places = _of_tasks()
+    settings, places = _settings_of_tasks()
     if key in SETTINGS:
         return True
     if key in ADDRESSES or key.removeprefix("tasks.") in places:
@@ -77,7 +77,7 @@ def _is_setting(key: str) -> bool:
 
 
 @cache
-def _of_tasks() -> tuple[set[str], set[str]]:
+def _settings_of_tasks() -> tuple[set[str], set[str]]:
     """The settings of all tasks, and those of them that name a place on this machine."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     settings: set[str] = set()
@@ -104,7 +104,7 @@ def without_places(sentence: str) -> str:
     return _PATH.sub("PATH", _ADDRESS.sub("ADDRESS", sentence))
 
 
-def told_message(error: BaseException) -> str:
+def public_message(error: BaseException) -> str:
     """The first line of what an error says, with its numbers and with the words that stand in the
     published code that it came through; "…" is for others, which may be values of anything. Of
     memory that was not there it is the size. An error that was raised from another one says that
@@ -113,12 +113,12 @@ def told_message(error: BaseException) -> str:
     while cause.__cause__ is not None:
         cause = cause.__cause__
     if cause is error:
-        return _told_line(error)
-    return f"{_told_line(error)}, from {type(cause).__name__}: {_told_line(cause)}".lstrip(", ")
+        return _public_line(error)
+    return f"{_public_line(error)}, from {type(cause).__name__}: {_public_line(cause)}".lstrip(", ")
 
 
-def _told_line(error: BaseException) -> str:
-    """Of one error alone."""
+def _public_line(error: BaseException) -> str:
+    """The first line of one error alone, without what it was raised from."""
     if size := _SIZE.search(str(error)):
         return size[0]
     published = [str(ROOT), *sysconfig.get_paths().values()]
@@ -134,6 +134,6 @@ def _told_line(error: BaseException) -> str:
     return re.sub(r"…( …)+", "…", " ".join(safe_words))
 
 
-def told_system() -> str:
+def public_system() -> str:
     """The operating system and the kind of processor: no version of a kernel, no name of a host."""
     return f"{platform.system()} {platform.machine()}"

@@ -85,6 +85,7 @@ class StopIsCtrlC:
         self._taken: list[signal.Signals] = []
 
     def begin(self) -> None:
+        """Let each of STOPS that nobody handles raise KeyboardInterrupt."""
         if threading.current_thread() is not threading.main_thread():
             return
         self._taken = [s for s in STOPS if signal.getsignal(s) is signal.SIG_DFL]

@@ -158,7 +158,7 @@ def phase(report: Report, description: str) -> Iterator[None]:
         report(description, 1, 1)
 
 
-def counted(things: Sequence[Thing], description: str, report: Report) -> Iterator[Thing]:
+def with_progress(things: Sequence[Thing], description: str, report: Report) -> Iterator[Thing]:
     """The same things, one after the other, and the report hears how many are done, unless all are
     within a second: a line about what took no time only hides the others."""
     begun, is_long = time.monotonic(), False

@@ -63,7 +63,7 @@ class Kind(Generic[Content]):
     def refused(self, path: Path, reason: str) -> UserError:
         """The error that says why the file at ``path`` cannot be trusted."""
         return UserError(
-            f"{_shown(str(path))} {_shown(reason, LONGEST_REASON)}: {self.how}", RUN_FAILED
+            f"{_one_line(str(path))} {_one_line(reason, LONGEST_REASON)}: {self.how}", RUN_FAILED
         )
 
     def bytes_of(self, path: Path) -> bytes:
@@ -78,7 +78,7 @@ class Kind(Generic[Content]):
                 size = min(os.fstat(file.fileno()).st_size, self.most)
                 content = file.read(size + 1)
         except FileNotFoundError:
-            place = _shown(str(path))
+            place = _one_line(str(path))
             raise UserError(f"there is no {self.name} at {place}: {self.how}", RUN_FAILED) from None
         except OSError as error:
             same = error.strerror == NOT_REGULAR
@@ -149,7 +149,7 @@ class Kind(Generic[Content]):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "file"
-            problem = f"is not a {self.name} ({_shown(place, 120)}: {first['msg']})"
+            problem = f"is not a {self.name} ({_one_line(place, 120)}: {first['msg']})"
             raise self.refused(path, problem) from None
 
     def _bounded(self, path: Path, tree: Any) -> int:
@@ -228,7 +228,7 @@ def read_all(
         try:
             content = read(path)
         except UserError as error:
-            place = _shown(str(path))
+            place = _one_line(str(path))
             sentence = str(error) if place in str(error) else f"{place}: {error}"
             refusal = UserError(sentence, error.exit_code)
             if refused is None:
@@ -238,7 +238,7 @@ def read_all(
             yield content
 
 
-def _shown(text: str, most: int | None = None) -> str:
+def _one_line(text: str, most: int | None = None) -> str:
     """Text of others in one line, cut at ``most`` characters, without characters that a terminal
     obeys."""
     short = text if most is None or len(text) <= most else f"{text[:most]}…"

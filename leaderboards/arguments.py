@@ -12,6 +12,7 @@ from core.errors import UserError, nearest
 from core.places import absolute
 
 BOARD = "board.parquet"  # of a store
+OF_TASKS = "tasks."  # before the name of a task's setting
 
 
 class Arguments(NamedTuple):
@@ -72,11 +73,16 @@ def read(
     settings: Sequence[str] = (),
     flags: Sequence[str] = (),
     takes_names: bool = False,
+    of_tasks: bool = False,
     elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> Arguments:
     """Sort the words of a command line.
 
     Args:
+        settings: the keys of ``key=value`` that the command has.
+        flags: words without a value that it has.
+        takes_names: whether it takes names of files, folders or runs.
+        of_tasks: whether it takes ``tasks.KEY=value`` too, of any key.
         elsewhere: settings that other commands have -> what stands for them in this one.
 
     Raises:
@@ -88,7 +94,7 @@ def read(
         key, equals, value = word.partition("=")
         if word in flags:
             arguments.flags.add(word)
-        elif equals and key in settings:
+        elif (equals and key in settings) or (of_tasks and key.startswith(OF_TASKS)):
             if not value:
                 raise UserError(f"{key}= has no value")
             arguments.settings.setdefault(key, []).append(value)

@@ -19,7 +19,7 @@ from typing import Any
 from pyarrow import parquet
 
 from bench.records.code import forget_code
-from bench.records.equivalence import IN_CHECKOUT, Code, todays_name
+from bench.records.equivalence import IN_CHECKOUT, Code, current_name
 from bench.records.provenance import SECONDS_FOR_GIT
 from bench.records.record_files import records_below
 from bench.records.schema import Provenance, json_of
@@ -27,7 +27,7 @@ from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError, command
 from core.escaping import terminal
 from core.files import ROOT
-from core.places import shown
+from core.places import readable
 from core.processes import module_command
 from core.words import command_line
 from leaderboards.arguments import Arguments, read
@@ -35,7 +35,7 @@ from leaderboards.arguments import Arguments, read
 HELP = """\
 usage: python -m leaderboards.history FROM..TO [folder=PATH] [recompute=last|each|none]
 
-  every commit after FROM up to TO, each beside its first parent: records of an earlier form,
+  every commit after FROM up to TO, each beside its first parent: stale records,
   verdicts that changed, rows of the board that are made from the same records and have other
   numbers. A changed verdict is only listed where the commit's message, or what it adds to
   docs/ or reproduce/claims/history.yaml, names the claim. Exit code 4 if there is anything else.
@@ -166,13 +166,11 @@ def stale_records(root: Path) -> list[str]:
         choices = [record["config"].get(section) for section in ("tasks", "models")]
         key = json.dumps([code.model_dump(), choices], sort_keys=True)
         if key not in current:
-            current[key] = todays_name(record["config"], provenance, root) is not None
+            current[key] = current_name(record["config"], provenance, root) is not None
         if not current[key]:
             kind = f"{record['task']}, {record['model']}"
             counts[kind] = counts.get(kind, 0) + 1
-    return [
-        f"{amount(count, 'record')} of an earlier form: {kind}" for kind, count in counts.items()
-    ]
+    return [f"{amount(count, 'stale record')}: {kind}" for kind, count in counts.items()]
 
 
 def changed_verdicts(before: str, after: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -256,8 +254,8 @@ def _git(*arguments: str) -> bytes:
     except subprocess.CalledProcessError as error:
         text = error.stderr.decode(errors="replace").strip().partition("\n")[0]
         raise UserError(
-            f"git refuses: {text} ({shown(ROOT)}); a shallow clone gets the rest of the history by "
-            "git fetch --unshallow"
+            f"git refuses: {text} ({readable(ROOT)}); a shallow clone gets the rest of the history "
+            "by git fetch --unshallow"
         ) from None
 
 

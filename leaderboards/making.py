@@ -16,7 +16,7 @@ from bench.records.store import Store
 from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
-from core.places import absolute, shown
+from core.places import absolute, readable
 from core.progress import progress
 from leaderboards import build as places
 from leaderboards.arguments import Arguments
@@ -66,7 +66,9 @@ def build_board(arguments: Arguments) -> int:
     folders = [absolute(folder) for folder in arguments.settings.get("records", [])]
     for folder in folders:
         if not folder.is_dir():
-            raise UserError(f"there is no folder {shown(folder)}: records=FOLDER holds run records")
+            raise UserError(
+                f"there is no folder {readable(folder)}: records=FOLDER holds run records"
+            )
     skip_refused, drop_stale = arguments.true("skip_refused"), arguments.true("drop_stale")
     if drop_stale and (folders or skip_refused or only_check):
         raise UserError(
@@ -96,10 +98,10 @@ def _store(arguments: Arguments) -> tuple[Path | None, str]:
         return (places.STORE, " local=true") if arguments.true("local") else (None, "")
     store = arguments.place("store", places.STORE)
     if not store.is_dir():
-        raise UserError(f"there is no store {shown(store)}: store=FOLDER holds runs of your own")
+        raise UserError(f"there is no store {readable(store)}: store=FOLDER holds runs of your own")
     if "local" in arguments.settings and not arguments.true("local"):
         raise UserError("store=FOLDER adds runs of your own, and local=false leaves them out")
-    return store, f" store={shlex.quote(shown(store))}"
+    return store, f" store={shlex.quote(readable(store))}"
 
 
 def build_in_own_process(arguments: Arguments) -> int:
@@ -139,7 +141,7 @@ def make(request: BoardRequest) -> int:
             board = build(sources, request.output, refused, report, stale)
     if difference:
         raise UserError(
-            f"{shown(request.output)} is not what its records give: {difference}; make it again "
+            f"{readable(request.output)} is not what its records give: {difference}; make it again "
             f"with `python -m leaderboards.build{own_words}`",
             VERIFICATION_FAILED,
         )
@@ -162,13 +164,13 @@ def make(request: BoardRequest) -> int:
         print(sentence, file=sys.stderr)
     size = _size_in_words(board, len(refused))
     if request.only_check:
-        print(f"{shown(request.output)} is what its records give ({size})")
+        print(f"{readable(request.output)} is what its records give ({size})")
     else:
-        print(f"{shown(request.output)}: {size}")
+        print(f"{readable(request.output)}: {size}")
         for line in places_of_yours(board) if request.store else []:
             print(terminal(line))
         other = absolute(request.output) != absolute(places.default_board())
-        board_words = f" board={shlex.quote(shown(request.output))}" if other else ""
+        board_words = f" board={shlex.quote(readable(request.output))}" if other else ""
         print(f"open it with `python -m leaderboards.serve{board_words}`")
     return VERIFICATION_FAILED if refused and not request.skip_refused else OK
 

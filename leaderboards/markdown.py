@@ -27,14 +27,14 @@ from leaderboards.render import (
     asked_at,
     covered,
     doubts,
+    footnotes,
     from_items,
-    noted,
     p_of,
     plain,
     rank,
 )
 from leaderboards.render import PRESETS as BY_SCALE
-from leaderboards.tables.code_status import forms_in_words
+from leaderboards.tables.code_status import code_statuses_in_words
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.figures import Figure, by_demand, figures_of
 from leaderboards.views.sentences import standing
@@ -137,7 +137,7 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
         "result holds at its preset only. The published settings (preset `paper`) have not been "
         "run where no line names them.",
         "",
-        forms_in_words(board),
+        code_statuses_in_words(board),
         "",
         "## Verdicts",
         "",
@@ -200,7 +200,7 @@ def page(task: str, board: Board, homes: Mapping[str, str], tables: Sequence[Seq
     """One task: the verdicts first, then all of its tables, the most demanding preset first."""
     figures = figures_of(board.claims)
     of_task = [figure for figure in figures if homes[figure.name] == task]
-    about = _about(task)
+    about = _card(task)
     parts = [WRITTEN_BY, f"# {label_of(task)}", "", "[All results](README.md)", ""]
     parts += [markdown(str(about[key])) + "\n" for key in ("note", "source") if about.get(key)]
     if of_task:
@@ -236,13 +236,13 @@ WHICH_ROWS = "([its rows](../language.md#the-text-of-the-committed-records))"
 
 
 @lru_cache(maxsize=256)
-def _about(task: str) -> Mapping[str, Any]:
+def _card(task: str) -> Mapping[str, Any]:
     return task_card(task)
 
 
 def label_of(task: str) -> str:
     """What a task is called by its card, or else its name."""
-    return markdown(str(_about(task).get("label", task)))
+    return markdown(str(_card(task).get("label", task)))
 
 
 def _first_runs(board: Board, figures: Sequence[Figure]) -> dict[str, str]:
@@ -349,7 +349,7 @@ def table(rows: Sequence[Row]) -> str:
     head = ["model", "rank", metric, "95 % interval", "seeds", "parameters", "tuning trials"]
     marked = any(row.mark for row in rows)
     sentences = [standing(rows)]
-    sentences += [f"{note}." for note in noted(row for row in rows if not row.source)]
+    sentences += [f"{note}." for note in footnotes(row for row in rows if not row.source)]
     notes = markdown(" ".join(filter(None, sentences)))
     lines = [
         f"{caption}: {metric} on test, {direction}, {spread}" + (f". {notes}" if notes else ""),

@@ -66,12 +66,12 @@ def name(row: Row) -> str:
     return f"{plain(row.label)} ({row.setting})" if row.setting else plain(row.label)
 
 
-def noted(rows: Iterable[Row]) -> list[str]:
+def footnotes(rows: Iterable[Row]) -> list[str]:
     """What a reader of some rows must know beside their numbers and marks, a sentence for each."""
     return list(dict.fromkeys(f"{row.source or name(row)}: {row.note}" for row in rows if row.note))
 
 
-def listed(texts: Sequence[str], conjunction: str = "and") -> str:
+def enumerated(texts: Sequence[str], conjunction: str = "and") -> str:
     """Texts as a sentence has them: "a, b and c"."""
     *others, last = texts
     return f"{', '.join(others)} {conjunction} {last}" if others else last

@@ -55,10 +55,10 @@ def _cells(question: AbilityQuestion, placed: Sequence[ModelAnswer]) -> list[str
     also = [answer for answer in works if answer not in best]
     others = [answer for answer in placed if not answer.works]
     page = f"[{question.question}](docs/results/{question.task}.md) {question.steps:,} steps"
-    return [page, _named(best), _named(also), _named(others)]
+    return [page, _labels(best), _labels(also), _labels(others)]
 
 
-def _named(listed: Sequence[ModelAnswer]) -> str:
+def _labels(listed: Sequence[ModelAnswer]) -> str:
     """Their labels; in italics who is not ranked."""
     names = []
     for answer in listed[:NAMED]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from core.errors import UserError, command
 from core.words import command_line
-from leaderboards.arguments import Arguments, read
+from leaderboards.arguments import OF_TASKS, Arguments, read
 
 HELP = """\
 usage: python -m leaderboards.verify FOLDER|RUN_ID|FILE ... [key=value ...]
@@ -49,29 +50,17 @@ STORE = Path("runs")  # of whoever verifies
 LARGEST_HOURS = 24.0 * 366
 LEVELS = ("consistent", "re-scored", "re-run")
 SETTINGS = ("level", "package", "sample", "seed", "store", "to", "by", "report", "hours")
+ELSEWHERE = {"records": "name the folder, a run id or a file without a key"}
 
 
-def _read(words: Sequence[str]) -> tuple[Arguments, dict[str, str]]:
-    """The settings, and where the data of tasks lie."""
-    data_words = [word for word in words if word.startswith("tasks.")]
-    others = [word for word in words if word not in data_words]
-    elsewhere = {"records": "name the folder, a run id or a file without a key"}
-    return read(others, SETTINGS, takes_names=True, elsewhere=elsewhere), _places(data_words)
+def places_of_data(arguments: Arguments) -> dict[str, str]:
+    """Setting of a task, such as "tasks.stories" -> where its data lie on this machine."""
+    settings = arguments.settings
+    return {key: settings[key][-1] for key in settings if key.startswith(OF_TASKS)}
 
 
-def _places(data_words: Sequence[str]) -> dict[str, str]:
-    """Setting of a task -> where its data lie."""
-    places = {}
-    for key, _, place in (word.partition("=") for word in data_words):
-        if not place:
-            raise UserError(f"{key} has no value: give {key}=PLACE")
-        places[key] = place
-    return places
-
-
-def verify_records(parsed: tuple[Arguments, dict[str, str]]) -> int:
+def verify_records(arguments: Arguments) -> int:
     """Exit code 0 when everything that was asked for holds, 4 when something does not."""
-    arguments, places = parsed
     level = arguments.one("level", "re-run")
     if level not in LEVELS:
         raise UserError(f"level={level} is unknown: {', '.join(LEVELS)}")
@@ -88,7 +77,7 @@ def verify_records(parsed: tuple[Arguments, dict[str, str]]) -> int:
         sample=sample,
         seed=_number(arguments, "seed") or 0,
         level=level,  # type: ignore[arg-type]
-        places=places,
+        places=places_of_data(arguments),
         package=_packages(arguments.settings.get("package", [])),
         own_store=STORE,
         store=arguments.place("store", "runs/verify"),
@@ -132,7 +121,11 @@ def _hours(arguments: Arguments) -> float | None:
     return hours
 
 
-main = command_line(HELP, _read, verify_records)
+main = command_line(
+    HELP,
+    partial(read, settings=SETTINGS, takes_names=True, of_tasks=True, elsewhere=ELSEWHERE),
+    verify_records,
+)
 
 
 if __name__ == "__main__":

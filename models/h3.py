@@ -199,8 +199,8 @@ class H3Mixer(Mixer):
         return self._finish(queries, read.unsqueeze(-1)).squeeze(1), (register, states)
 
     def _empty_state(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Before the first position. A zero input has keys and values that are not zero, by their
-        biases, and must leave no trace here."""
+        """The state before the first position. A zero input has keys and values that are not zero,
+        by their biases, and must leave no trace here."""
         register = keys.new_zeros(keys.shape[0], self.width, self.state)
         parts = self.width // self.head_width, self.head_width**2, self.state // 2
         states = keys.new_zeros(keys.shape[0], *parts, dtype=keys.dtype.to_complex())

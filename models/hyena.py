@@ -139,7 +139,7 @@ class HyenaMixer(GrowingMixer):
 
     @property
     def state_size(self) -> int:
-        """After ``maximum_length`` positions."""
+        """Numbers that are kept of a sequence after ``maximum_length`` positions."""
         return self.numbers_after(self.maximum_length)
 
     def numbers_after(self, positions: int) -> int:

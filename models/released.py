@@ -37,6 +37,7 @@ class AsReleased(nn.Module):
         if not mixers:
             raise ValueError("a model needs a layer, got layers=0; set layers to 1 or more")
         tokens = specification.vocabulary is not None
+        # PyTorch's own N(0, 1) for an embedding, which the study did not scale for the read-out.
         self.input_output = InputOutput(
             specification, width, standard_deviation=1.0 if tokens else None
         )
@@ -71,6 +72,7 @@ class AsReleased(nn.Module):
         return BYTES_PER_NUMBER * self._last().state_size
 
     def _last(self) -> Mixer:
+        # Each layer got the embeddings, and its output took the place of that of the one before.
         return cast(Mixer, self.mixers[-1])
 
 

@@ -117,7 +117,7 @@ class MemoryAlone(TitansMixer):
         return self.memory_norm(read[:, before:]), state
 
     def numbers_after(self, length: int) -> int:
-        """Those of the memory."""
+        """Numbers that are kept after ``length`` positions: those of the memory."""
         return self.memory.numbers_after(length + len(self.persistent))
 
 
@@ -147,7 +147,8 @@ class MemoryAsGate(TitansMixer):
         return mixed[:, before:], BothState(memory, attention)
 
     def numbers_after(self, length: int) -> int:
-        """Those of the memory and of the window."""
+        """Numbers that are kept after ``length`` positions: those of the memory and of the
+        window."""
         always = len(self.persistent)
         return self.memory.numbers_after(length + always) + self.attention.numbers_after(
             length + always, always
@@ -173,7 +174,8 @@ class MemoryAsLayer(TitansMixer):
         return self.attention_norm(seen)[:, before:], BothState(memory, attention)
 
     def numbers_after(self, length: int) -> int:
-        """Those of the memory and of the window."""
+        """Numbers that are kept after ``length`` positions: those of the memory and of the
+        window."""
         positions = length + len(self.persistent)
         return self.memory.numbers_after(positions) + self.attention.numbers_after(positions, 0)
 
@@ -242,7 +244,8 @@ class MemoryAsContext(TitansMixer):
         return torch.cat(mixed, 1), following
 
     def numbers_after(self, length: int) -> int:
-        """Those of the memory, of its weights at the start of the segment, and of the segment."""
+        """Numbers that are kept after ``length`` positions: those of the memory, of its weights at
+        the start of the segment, and of the segment."""
         start = sum(layer.numel() for layer in self.memory.start)
         rows = min(length, self.sizes.segment - 1)  # a full segment is dropped at once
         convolutions = self.context.state_size + self.attention.inputs.state_size

@@ -13,14 +13,14 @@ from dataclasses import replace
 from functools import partial
 
 from bench.config.command_line import read_with_lists
-from bench.config.groups import taking_part
+from bench.config.groups import with_guests
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
 from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from core.words import by_name, texts
 from reproduce import committed, same, usage
 from reproduce.claims import frozen, repeats
-from reproduce.claims.controls import without_twins
+from reproduce.claims.controls import without_untrained
 from reproduce.claims.verdicts import CONTRADICTED
 from reproduce.console import print_verdicts
 from reproduce.experiment import Experiment
@@ -57,7 +57,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     experiment = reproductions[name]
     typed = {word.partition("=")[0]: word for word in rest}
     request = Request.of(read_with_lists(rest), name, experiment, typed)
-    with taking_part(request.guests):
+    with with_guests(request.guests):
         return _make(name, experiment, request)
 
 
@@ -88,10 +88,10 @@ def _make(name: str, experiment: Experiment, request: Request) -> int:
     if source is not None:
         records = existing(request, experiment, source)
     else:
-        records = by_name("reproduce.making:obtain")(request, experiment)
+        records = by_name("reproduce.making:get_or_run_all")(request, experiment)
     folder = Store(request.store).reproductions / name / request.view.folder
     results = write(name, experiment, records, request.view, folder)
-    shown_records = without_twins(records)
+    shown_records = without_untrained(records)
     print_verdicts(name, experiment, results, shown_records, request.view, folder, request.store)
     if _failed_altogether(shown_records):
         return RUN_FAILED

@@ -83,7 +83,7 @@ def main(update: bool, reproductions: Mapping[str, Experiment]) -> int:
 def _changed(
     paths: Sequence[Path], reproductions: Mapping[str, Experiment], report: Report
 ) -> dict[Path, tuple[VerdictFile, bytes]]:
-    """Of each file that is not what the records give: what it says, and its content of today."""
+    """The files that are not what the records give: what each says, and its content of today."""
     files = {path: VERDICTS.read_json(path) for path in paths}
     records = list(read_records([COMMITTED])) if paths else []
     changed = {}

@@ -17,7 +17,7 @@ from bench.records.report import in_full
 from bench.records.schema import RunRecord
 from core.amounts import amount
 from core.places import absolute
-from core.places import shown as shown_path
+from core.places import readable as shown_path
 from core.screen import console
 from core.statistics import POWER
 from reproduce.claims.claims import ClaimResult

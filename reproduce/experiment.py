@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from bench.config.groups import taking_part
+from bench.config.groups import with_guests
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from bench.search.plan import plan_sweep
@@ -68,7 +68,7 @@ class Sweep(Planned):
     adds_seeds: bool = False
 
     def planned(self, preset: str, seeds: int | None) -> list[dict[str, Any]]:
-        """Its settings."""
+        """Its settings at a preset; none where ``seeds`` are given to a sweep that adds seeds."""
         models = {"models": self.models[0] if len(self.models) == 1 else list(self.models)}
         settings = self.settings_at(preset, **(models if self.models else {}))
         if seeds is None:
@@ -257,7 +257,7 @@ class Experiment:
 
 @cache
 def _cost_of(experiment: Experiment, preset: str) -> str:
-    with taking_part([]):  # whoever takes part beside the contenders is not of the preset
+    with with_guests([]):  # whoever takes part beside the contenders is not of the preset
         plan = experiment.plan(preset, None)
         runs = composed({**settings, "preset": preset} for settings in plan.runs)
         count, steps = len(runs), _steps(runs)

@@ -18,7 +18,6 @@ from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from core.errors import UserError
 from reproduce.__main__ import reproductions
-from reproduce.claims.controls import without_twins
 from reproduce.obtaining import belonging
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ def _figure(figure: Experiment, all_records: Sequence[RunRecord]) -> dict[str, A
         of_preset: dict[str, Any] = {"drawn": {}, "judged": {}}
         content.setdefault("presets", {})[preset] = of_preset
         for label, part in _parts(records).items():
-            without_controls = without_twins(part)
+            # Not by a function of claims.controls, which has another name in older checkouts.
+            without_controls = [record for record in part if record.role != "control"]
             of_preset["drawn"][label] = _drawn(figure, without_controls)
             for claim in figure.claims:
                 findings = [_attempt(claim.rule.judge, without_controls, level) for level in LEVELS]

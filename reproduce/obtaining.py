@@ -15,7 +15,7 @@ from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from bench.search.plan import plan_sweep, warn_of_warmup
 from core.errors import UserError
-from reproduce.claims.controls import is_twin, without_twins
+from reproduce.claims.controls import is_untrained, without_untrained
 from reproduce.claims.presets import refuse_mixtures
 from reproduce.experiment import Experiment, Plan, composed
 from reproduce.request import Request
@@ -52,9 +52,9 @@ def existing(request: Request, experiment: Experiment, folder: Path) -> list[Run
 def belonging(
     records: Iterable[RunRecord], preset: str, experiment: Experiment, folder: Path
 ) -> list[RunRecord]:
-    """Those of a folder's records that a figure is made of at a preset, twins included."""
+    """The records of a folder that a figure is made of at a preset, untrained ones included."""
     of_preset = [r for r in records if r.preset == preset and r.role != "trial"]
-    selected = experiment.select(one_of_each(without_twins(of_preset)))
+    selected = experiment.select(one_of_each(without_untrained(of_preset)))
     plan = experiment.plan(preset, None)
     trained = any(record.role != "baseline" for record in selected)
     if not selected or ((plan.runs or plan.sweeps) and not trained):
@@ -65,7 +65,10 @@ def belonging(
     refuse_two_settings(selected, experiment.variant_of)
     for record in selected:
         experiment.check(record.config)
-    return [*selected, *experiment.control.twins(selected, one_of_each(filter(is_twin, of_preset)))]
+    return [
+        *selected,
+        *experiment.control.untrained_runs(selected, one_of_each(filter(is_untrained, of_preset))),
+    ]
 
 
 def committed_folders(request: Request, plan: Plan) -> list[Path]:

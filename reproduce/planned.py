@@ -7,35 +7,35 @@ from typing import Any
 
 from bench.config.command_line import shown
 from bench.config.settings import Configuration
-from bench.runs.shelf import Shelf
+from bench.runs.catalog import RecordCatalog
 from bench.search.plan import plan_sweep
 from bench.search.remaining.planned import PlannedRun as PlannedRun
-from bench.search.remaining.planned import missing as missing
 from bench.search.remaining.planned import predictors_run, searched_runs, single_run
+from bench.search.remaining.planned import without_record as without_record
 from reproduce.claims.controls import NoControl, Untrained
 from reproduce.experiment import Plan, composed
 
 
 def planned(
-    plan: Plan, shelf: Shelf, control: Untrained | NoControl, *, with_trials: bool = False
+    plan: Plan, catalog: RecordCatalog, control: Untrained | NoControl, *, with_trials: bool = False
 ) -> list[PlannedRun]:
     """Every run of a plan with all settings: single runs, trials and final runs of its sweeps,
-    their twins for the control, and one for the predictors without training of each task.
+    their untrained runs for the control, and one for the predictors without training of each task.
 
     Args:
         with_trials: as for :func:`bench.search.remaining.planned.searched_runs`.
     """
     configurations = composed(plan.runs)
     sweeps = [plan_sweep(settings) for settings in plan.sweeps]
-    runs = [single_run(configuration, shelf) for configuration in configurations]
-    for twin in control.twins_of(configurations, sweeps):
-        runs.append(single_run(twin, shelf, "control"))
+    runs = [single_run(configuration, catalog) for configuration in configurations]
+    for untrained in control.untrained_runs_of(configurations, sweeps):
+        runs.append(single_run(untrained, catalog, "control"))
     without = [Configuration.of(settings) for settings in plan.baselines]
     for sweep in sweeps:
         without.append(sweep.entries[0].configuration)
         for entry in sweep.entries:
-            runs += searched_runs(entry, shelf, with_trials=with_trials)
-    runs += [predictors_run(configuration, shelf) for configuration in without]
+            runs += searched_runs(entry, catalog, with_trials=with_trials)
+    runs += [predictors_run(configuration, catalog) for configuration in without]
     return list({run.key: run for run in runs}.values())
 
 

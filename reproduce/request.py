@@ -24,7 +24,7 @@ from bench.search.plan import (
 )
 from core.errors import UserError
 from core.places import absolute, is_path
-from core.privacy import told_word
+from core.privacy import public_word
 from reproduce.drawing.frame import View
 from reproduce.experiment import Experiment, Plan
 from reproduce.plotting.models import look
@@ -100,7 +100,7 @@ class Request:
             as_typed = (typed or {}).get(key) or shown(key, value)
             if key == "models" and (guests := guests_in(value)):
                 # Of a file without its folder: a view is the same wherever it lies.
-                guests_typed = [told_word(as_typed)]
+                guests_typed = [public_word(as_typed)]
                 continue
             whole = key
             if key in is_place_by_key and key not in values:
@@ -145,7 +145,8 @@ class Request:
         return as_committed and not makes_others and not has_text
 
     def with_text(self, experiment: Experiment) -> Request:
-        """With the settings for text of the network, where a preset takes what can be had."""
+        """The request with the settings for text of the network, where a preset takes what can be
+        had."""
         first = self.plan(experiment).first
         more = {k: v for k, v in with_available_text(first).items() if k not in first}
         overrides = (*self.view.overrides, *(shown(key, value) for key, value in more.items()))

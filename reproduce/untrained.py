@@ -14,29 +14,29 @@ from bench.records.store import record_path
 from bench.search.batch import make_all
 from bench.search.plan import plan_sweep
 from core.errors import OK, RUN_FAILED, UserError
-from core.places import shown
+from core.places import readable
 from core.progress import progress
 from reproduce.claims.controls import UNTRAINED
 
 
 def main(settings: Mapping[str, Any]) -> int:
-    """Make the twin of every final run of a sweep, or find it in the store. Exit code 1 when one
-    failed.
+    """Make the untrained run of every final run of a sweep, or find it in the store. Exit code 1
+    when one failed.
 
     Raises:
         UserError: settings that are no sweep, or a task that the engine trains nothing for.
     """
-    twins = UNTRAINED.twins_of((), (plan_sweep(with_available_text(settings)),))
-    if not twins:
+    untrained_runs = UNTRAINED.untrained_runs_of((), (plan_sweep(with_available_text(settings)),))
+    if not untrained_runs:
         raise UserError(
-            "no network of this task is trained by the engine, so that none has an untrained twin: "
+            "no network of this task is trained by the engine, so that none has an untrained run: "
             "give the words of a sweep of another one, such as tasks=regbench models=gpt2"
         )
     with progress() as show:
-        records = make_all([], show, twins)
+        records = make_all([], show, untrained_runs)
     for record in sorted(records, key=lambda record: (record.model, record.seed)):
         value = record.headline.value
         score = record.outcome if value is None else f"{value:.4f}"
-        path = shown(record_path(record, twins[0].store))
+        path = readable(record_path(record, untrained_runs[0].store))
         print(f"{record.label}, seed {record.seed}: {score}  {path}")
     return OK if all(record.outcome == "ok" for record in records) else RUN_FAILED

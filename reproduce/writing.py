@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.config.groups import guests, taking_part
+from bench.config.groups import guests, with_guests
 from bench.records.named_text import with_named_text
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from core.errors import UserError
 from core.files import write_atomically
 from reproduce.claims.claims import ClaimResult, verdict_file
-from reproduce.claims.controls import without_twins
+from reproduce.claims.controls import without_untrained
 from reproduce.drawing.frame import View, framed
 from reproduce.experiment import Experiment
 
@@ -25,9 +25,9 @@ def write(
     ``records.txt``, ``verdicts.json`` and perhaps ``table.md``: the same bytes for equal records.
     Guests are drawn, and no claim is about them.
     """
-    all_records, records = records, without_twins(records)
+    all_records, records = records, without_untrained(records)
     beside = guests()
-    with taking_part([]):
+    with with_guests([]):
         judged = [record for record in all_records if record.model not in beside]
         results = [claim.judge(judged) for claim in experiment.claims]
         verdicts = verdict_file(name, view.name, experiment.title, judged, results, experiment.cost)

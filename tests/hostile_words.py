@@ -20,13 +20,13 @@ from bench import (
     train,
     training_speed,
 )
-from bench.config.config import compose
 from bench.config.groups import choices
 from bench.gpu import __main__ as gpu
 from leaderboards import add, build, export, pack, readme, serve, submit, verify
 from reproduce import command as reproduce
 from reproduce.__main__ import reproductions
 from tasks.text.recipe import __main__ as recipe
+from tests.configurations import compose
 
 Draw = st.DataObject
 Door = Callable[[list[str]], Any]

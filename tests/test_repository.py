@@ -1,8 +1,10 @@
 """Git holds source and finished records: no archive but segments of records, no store, nothing
-above 8 MB; and a checkout stays small."""
+above 8 MB; a checkout stays small; and folders and files of source stay small enough to read."""
 
 import lzma
 import subprocess
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from tests.clone_size import BLOCK, LARGEST_CHECKOUT
 from tests.conftest import ROOT
 
 LARGEST = 8 * 10**6  # bytes
+LINES = 400  # of a Python file, below which it is read in one go
+FILES = 20  # Python files of a folder of source, which a reader can still survey
 # First bytes -> what such a file is. Archives of arrays (.npz) are data, and are read as such.
 ARCHIVES = {
     b"PK\x03\x04": "zip",
@@ -66,6 +70,35 @@ def test_nothing_in_git_is_an_archive_or_large() -> None:
 def test_a_checkout_is_small() -> None:
     blocks = sum(-(-path.stat().st_size // BLOCK) for path in files_in_git())
     assert BLOCK * blocks <= LARGEST_CHECKOUT, "pack the records: `python -m leaderboards.pack`"
+
+
+def python_files(names: Iterable[Path]) -> list[Path]:
+    return [path for path in names if path.suffix == ".py"]
+
+
+def crowded(paths: Iterable[Path]) -> dict[str, int]:
+    """Folders with more than ``FILES`` Python files, and how many these are."""
+    folders = Counter(str(path.parent) for path in python_files(paths))
+    return {folder: files for folder, files in folders.items() if files > FILES}
+
+
+def test_no_folder_of_source_has_more_than_20_python_files() -> None:
+    source = [path.relative_to(ROOT) for path in files_in_git()]
+    source = [path for path in source if path.parts[0] != "tests"]
+    assert len(python_files(source)) > 100
+    assert crowded(source) == {}, "divide it by what its files are about"
+
+
+def test_a_crowded_folder_is_found() -> None:
+    full = [Path(f"models/{number}.py") for number in range(FILES)]
+    others = [Path("models/card.yaml"), Path("models/layers/one.py")]
+    assert crowded([*full, *others]) == {}
+    assert crowded([*full, *others, Path("models/one_more.py")]) == {"models": FILES + 1}
+
+
+def test_no_python_file_reaches_400_lines() -> None:
+    lines = {path: path.read_text().count("\n") for path in python_files(files_in_git())}
+    assert {str(path): count for path, count in lines.items() if count >= LINES} == {}
 
 
 def test_only_whole_segments_among_the_committed_records_are_no_archives(

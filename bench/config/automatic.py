@@ -35,7 +35,7 @@ def settle(task: dict[str, Any]) -> None:
             _use_sample(task, samples[task[key]])
     for key, values in _open(task):
         usable = (
-            v for v, needs in values.items() if "address" not in needs and _given(needs, task)
+            v for v, needs in values.items() if "address" not in needs and _is_given(needs, task)
         )
         task[key] = next(usable)
 
@@ -91,13 +91,13 @@ def settings_for(
         missed = ""
         for value, needs in values.items():
             address = needs.get("address")
-            if not _given(needs, task):
+            if not _is_given(needs, task):
                 continue
             if address is None:
                 if missed:
                     print(f"note: {missed} is out of reach: tasks.{key}={value}", file=sys.stderr)
                 break
-            if _kept(needs, task) or reach(address):
+            if _has_prepared_files(needs, task) or reach(address):
                 settled[f"tasks.{key}"] = value
                 for name, other in needs.get("with", {}).items():
                     if name in task and f"tasks.{name}" not in overrides:
@@ -113,10 +113,10 @@ def _open(task: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Needs]]]:
             yield key, values
 
 
-def _given(needs: Needs, task: Mapping[str, Any]) -> bool:
+def _is_given(needs: Needs, task: Mapping[str, Any]) -> bool:
     return "given" not in needs or task.get(needs["given"]) is not None
 
 
-def _kept(needs: Needs, task: Mapping[str, Any]) -> bool:
+def _has_prepared_files(needs: Needs, task: Mapping[str, Any]) -> bool:
     folder = absolute(str(task["prepared"]))
     return all(any(folder.glob(pattern)) for pattern in needs["kept"])

@@ -21,7 +21,7 @@ LARGEST = 10**12
 
 
 @dataclass(frozen=True)
-class Asked:
+class SizeBudget:
     """A budget.
 
     Attributes:
@@ -38,7 +38,7 @@ class Asked:
         return f"{self.key}={self.amount:_}"
 
 
-def split(settings: Mapping[str, Any]) -> tuple[Asked | None, dict[str, Any]]:
+def split(settings: Mapping[str, Any]) -> tuple[SizeBudget | None, dict[str, Any]]:
     """The budget that some settings ask for, and the others.
 
     Raises:
@@ -59,10 +59,10 @@ def split(settings: Mapping[str, Any]) -> tuple[Asked | None, dict[str, Any]]:
     ((key, amount),) = budgets.items()
     if type(amount) is not int or not 0 < amount <= LARGEST:
         raise UserError(f"{named[0]}: a budget is a whole number, such as {key}=100_000")
-    return Asked(key, amount), others
+    return SizeBudget(key, amount), others
 
 
-Finder = Callable[[Any, Asked], int]
+Finder = Callable[[Any, SizeBudget], int]
 _finder: list[Finder] = []
 
 
@@ -76,7 +76,7 @@ def use_finder(finder: Finder) -> None:
     _finder[:] = [finder]
 
 
-def width_for(configuration: Any, budget: Asked) -> int:
+def width_for(configuration: Any, budget: SizeBudget) -> int:
     """The width of the model of a ``Configuration`` that meets a budget.
 
     Raises:

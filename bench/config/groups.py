@@ -66,7 +66,8 @@ def model_groups() -> list[str]:
     return ["models", *(name for name in _folders(folder, when_changed(folder)) if choices(name))]
 
 
-# A plan of thousands of runs asks for the names at each.
+# A plan of thousands of runs asks for the names at each. ``changed``, the time at which the folder
+# was, makes what is remembered of an older state of it another entry.
 @lru_cache(maxsize=64)
 def _names(folder: Path, changed: int) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
@@ -203,7 +204,7 @@ def listed_choices(group: str) -> str:
 
 
 @contextmanager
-def taking_part(models: Iterable[str]) -> Iterator[None]:
+def with_guests(models: Iterable[str]) -> Iterator[None]:
     """Guests, by name, as package.Class or as ./net.py:Class, until the block ends; no others.
 
     Raises:
@@ -266,7 +267,7 @@ def contenders(task: str, preset: str) -> tuple[str, ...]:
     return (*_by_cards(task, preset), *guests())
 
 
-def entrants(task: str, preset: str) -> list[str]:
+def default_models(task: str, preset: str) -> list[str]:
     """The contenders as a command line names them: ``["gpt2", "+package.Class"]``.
 
     Raises:

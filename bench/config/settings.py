@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH, split, width_for
 from bench.config.external import kind_of
+from bench.config.files import shared_file
 from bench.config.limits import check_counts, check_sizes, infinite_numbers
 from bench.config.problems import first_problem_in_a_sentence
 from bench.config.sections import ALL_SEEDS as ALL_SEEDS
@@ -190,7 +191,7 @@ class Configuration(Settings):
         return not self.overrides.keys() & {TARGET, STATE, *BUDGETS}
 
     def _copy(self, **changes: Any) -> Configuration:
-        """With values that are known to be right."""
+        """The same with other values, which are known to be right."""
         return self.model_copy(update=changes)
 
     def __eq__(self, other: object) -> bool:
@@ -259,6 +260,27 @@ class Configuration(Settings):
             for number in range(self.sweep.seeds):
                 runs.append(first.with_(seed=first.seed + number))
         return runs
+
+    def of_training(self) -> Configuration:
+        """The configuration whose training the task evaluates: this one, or that of another task.
+
+        A task with ``trained_on: NAME`` in its YAML file builds on the file of NAME (``defaults:
+        [NAME, _self_]``) and has all its arguments, so that the training is the same run.
+        """
+        name = self.trained_on
+        if name is None:
+            return self
+        trained_task = shared_file("tasks", name)
+        arguments = {k: self.tasks[k] for k in constructor_arguments(trained_task)}
+        return self.model_copy(
+            update={
+                "task": name,
+                "trained_on": None,
+                "needs": tuple(trained_task.get("needs", ())),
+                "tasks": {**arguments, "_target_": trained_task["_target_"]},
+                "locations": tuple(trained_task.get("locations", ())),
+            }
+        )
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""

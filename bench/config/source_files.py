@@ -310,7 +310,9 @@ def _refuse_a_taken_name(name: str, file: Path, named: Path) -> None:
     except (ImportError, ValueError, AttributeError):  # a module without a file, as __main__ is
         spec = None
         if top in sys.modules:
-            raise UserError(_taken(top, beside, named, "a module of this process")) from None
+            raise UserError(
+                _name_is_taken(top, beside, named, "a module of this process")
+            ) from None
     if spec is None:
         return
     origin = spec.origin and Path(spec.origin).resolve()
@@ -323,7 +325,7 @@ def _refuse_a_taken_name(name: str, file: Path, named: Path) -> None:
         owner = "a package of this project"
     else:
         owner = f"a module that is found before it ({origin or 'of this process'})"
-    raise UserError(_taken(top, beside, named, owner))
+    raise UserError(_name_is_taken(top, beside, named, owner))
 
 
 def is_of_this_project(name: str) -> bool:
@@ -331,7 +333,7 @@ def is_of_this_project(name: str) -> bool:
     return name.isidentifier() and (ROOT / name / "__init__.py").is_file()
 
 
-def _taken(name: str, file: Path, named: Path, owner: str) -> str:
+def _name_is_taken(name: str, file: Path, named: Path, owner: str) -> str:
     if file == named:
         return (
             f"{file.name} cannot be imported: '{name}' is the name of {owner}; give the file "

@@ -16,7 +16,7 @@ from bench.config.groups import (
     GUEST,
     PRESETS,
     choices,
-    entrants,
+    default_models,
     file_of_task,
     listed_choices,
     model_groups,
@@ -62,7 +62,7 @@ def tree_of(settings: Mapping[str, Any]) -> tuple[Tree, dict[str, str]]:
         UserError: an unknown task, model, preset or key, or a value that cannot be used.
     """
     values = {key: value for key, value in settings.items() if key not in GROUPS}
-    chosen = _chosen(settings, values)
+    chosen = _files_chosen(settings, values)
     external = values.get(TARGET)
     tree = _tree(chosen, values, external)
     task, model = tree["tasks"], tree["models"]
@@ -85,7 +85,7 @@ def _arguments(node: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key not in DESCRIPTIVE}
 
 
-def _chosen(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
+def _files_chosen(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
     """The file of each group; of the models none where a class from elsewhere is named."""
     groups = {k: v for k, v in settings.items() if k in GROUPS and k != "models"}
     chosen = {key: _checked_choice(key, value) for key, value in groups.items()}
@@ -144,7 +144,7 @@ def _tree(chosen: dict[str, str], values: Mapping[str, Any], external: Any) -> d
             "one of its name; add steps to its training, or training.steps=N"
         )
     if not tree["sweep"]["models"] and group == "models":
-        tree["sweep"]["models"] = entrants(chosen["tasks"], preset)
+        tree["sweep"]["models"] = default_models(chosen["tasks"], preset)
     return tree
 
 

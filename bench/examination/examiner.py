@@ -13,7 +13,7 @@ from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
 from bench.examination.gradients import gradients_of, without_gradient
 from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden, refuse_own_seeds
-from bench.examination.rounding import moved, sizes_of
+from bench.examination.rounding import parameters_moved, sizes_of
 from bench.examination.sequences import (
     FEWEST_ROWS,
     UNCHANGED,
@@ -330,7 +330,7 @@ class Examiner(Comparisons):
         """What a branch that starts at zero hides."""
         self.state = MOVED
         sequences = self.source.draw(self.rows, sequences.length)
-        with moved(self.model, MOVE, self.generator):
+        with parameters_moved(self.model, MOVE, self.generator):
             outputs = self.reader.read(self.model, sequences.inputs, True)
             if bool(without_numbers(outputs).any()):  # the move, and no training, has broken it
                 return

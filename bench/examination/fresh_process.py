@@ -39,7 +39,7 @@ from bench.examination.observing import disturbed_outputs, state_of
 from bench.examination.reader import ModelReader
 from bench.training.building import initial_model, task_of
 from bench.training.numerics import set_numerics
-from bench.training.storage import packed, with_second_names
+from bench.training.storage import as_safetensors, with_second_names
 from bench.training.unfit import UnfitModel
 from core.errors import UserError, first_line
 from core.processes import describe_end, end_with_parent, module_command
@@ -133,7 +133,7 @@ def asked_elsewhere(
             tensors["observed"] = question.observed
         save_file({key: t.cpu().contiguous() for key, t in tensors.items()}, folder / INPUTS)
         if weights_of is not None:
-            (folder / WEIGHTS).write_bytes(packed(weights_of.state_dict()))
+            (folder / WEIGHTS).write_bytes(as_safetensors(weights_of.state_dict()))
         request = {
             "settings": dict(recipe.settings),
             "specification": dataclasses.asdict(recipe.specification),

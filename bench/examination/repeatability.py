@@ -34,7 +34,12 @@ from bench.examination.sequences import CutSequences, SequenceSource
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
 from bench.training.seeding import kept_random_state, seed_generators
-from bench.training.storage import count_parameters, examine_storage, packed, with_second_names
+from bench.training.storage import (
+    as_safetensors,
+    count_parameters,
+    examine_storage,
+    with_second_names,
+)
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from tasks.interface import Task
@@ -139,7 +144,7 @@ def _examine(
         for built in (model, same):
             disturb(built, 0, device)
         outputs = training_pass(model, short, 0, device)
-    if not _near(outputs, training_pass(same, short, 0, device)):
+    if not _nearly_equal(outputs, training_pass(same, short, 0, device)):
         raise UnfitModel(
             "the model, built twice from one seed with equal weights, gives two outputs in "
             f"training for the same inputs and seeds: it depends on {OTHER_SOURCES}"
@@ -157,7 +162,7 @@ def _examine(
     resumed = same if count_parameters(model) > LARGE else build()
     _load_as_from_a_file(resumed, state)
     if not _goes_on_alike(model, resumed, short.roll(PASSES + 1, 1), device):
-        names = _lost(after_first, _values(model), state)
+        names = _missing_state(after_first, _values(model), state)
         raise UnfitModel(
             f"training changes {names}, and its outputs depend on that, but no checkpoint keeps "
             "it, since the state dict does not have it: register it as a persistent buffer, "
@@ -180,8 +185,8 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
     other += [name for name in second if name not in first]
     if other:
         raise UnfitModel(
-            f"the model is not the same when it is built twice from one seed ({_listed(other)}): "
-            f"it depends on {OTHER_SOURCES}"
+            "the model is not the same when it is built twice from one seed "
+            f"({_first_names(other)}): it depends on {OTHER_SOURCES}"
         )
 
 
@@ -217,8 +222,8 @@ def _compare_processes(
             compared = ComparedElsewhere(recipe, recipe.built(device), reader, trained=False)
             for name in (TRAINED, EVALUATED):
                 compared.compare(sequences, ours[name], theirs[name], name == TRAINED)
-    if other or not _near(ours[OUTPUTS], theirs[OUTPUTS]):
-        differing = _listed([name.removeprefix(STATE) for name in other])
+    if other or not _nearly_equal(ours[OUTPUTS], theirs[OUTPUTS]):
+        differing = _first_names([name.removeprefix(STATE) for name in other])
         raise UnfitModel(
             "the model is not the same when two processes build it from one seed "
             f"({differing or 'its outputs in training'}): "
@@ -230,7 +235,7 @@ def _load_as_from_a_file(model: nn.Module, state: dict[str, Tensor]) -> None:
     """What a run does between training and evaluation."""
     try:
         if count_parameters(model) <= LARGE:
-            state = with_second_names(load(packed(state)), model.state_dict())
+            state = with_second_names(load(as_safetensors(state)), model.state_dict())
         model.load_state_dict(state)
     except (SafetensorError, RuntimeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -250,9 +255,11 @@ def _goes_on_alike(
         for each in (model, resumed):
             seed_generators(0, device)
             evaluated.append(each.eval()(inputs.clone()))
-    if not _near(*evaluated):
+    if not _nearly_equal(*evaluated):
         return False
-    return _near(*(training_pass(each, inputs, PASSES + 1, device) for each in (model, resumed)))
+    return _nearly_equal(
+        *(training_pass(each, inputs, PASSES + 1, device) for each in (model, resumed))
+    )
 
 
 def _values(model: nn.Module) -> dict[str, Tensor]:
@@ -265,11 +272,13 @@ def _values(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in held.items()}
 
 
-def _lost(before: dict[str, Tensor], after: dict[str, Tensor], state: Container[str]) -> str:
+def _missing_state(
+    before: dict[str, Tensor], after: dict[str, Tensor], state: Container[str]
+) -> str:
     """What a state dict lacks of the tensors that changed, in words."""
     names = [name for name in _other(after, before) if name not in state]
     if names:
-        return f"{_listed(names)} (a buffer with persistent=False, or an attribute)"
+        return f"{_first_names(names)} (a buffer with persistent=False, or an attribute)"
     return "state that is no tensor of the model (a counter, a list or a generator of its own)"
 
 
@@ -278,7 +287,7 @@ def _other(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
     return [name for name in first if name not in second or not _equal(first[name], second[name])]
 
 
-def _listed(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
@@ -290,7 +299,7 @@ def _equal(a: Tensor, b: Tensor) -> bool:
     return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def _near(a: Tensor, b: Tensor) -> bool:
+def _nearly_equal(a: Tensor, b: Tensor) -> bool:
     """Equal but for rounding; what is no number must be none in both."""
     if a.shape != b.shape:
         return False

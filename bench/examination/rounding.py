@@ -169,14 +169,14 @@ def is_rounding(model: nn.Module, pair: Pair, difference: OutputDifference, term
             noise = largest_difference(outputs, exact.to(outputs.dtype), sizes, terms).ratio
     except Exception:  # a stranger's model may refuse to be copied, or float64, in any way
         noise = 0.0
-    with moved(model, torch.finfo(outputs.dtype).eps, torch.Generator().manual_seed(0)):
+    with parameters_moved(model, torch.finfo(outputs.dtype).eps, torch.Generator().manual_seed(0)):
         nudged, _, _ = pair(model)
     noise = max(noise, largest_difference(outputs, nudged, sizes, terms).ratio)
     return difference.ratio <= MARGIN * noise
 
 
 @contextmanager
-def moved(model: nn.Module, size: float, generator: torch.Generator) -> Iterator[None]:
+def parameters_moved(model: nn.Module, size: float, generator: torch.Generator) -> Iterator[None]:
     """In this block every parameter is moved by ``size`` of itself, and by ``size`` where it is 0,
     give or take a half; up or down at random."""
     parameters = [p for p in model.parameters() if p.is_floating_point() or p.is_complex()]

@@ -19,7 +19,7 @@ from bench.executors.interface import (
     SECONDS_TO_STOP,
     Done,
     Files,
-    Luggage,
+    Payload,
     Submission,
     Work,
     cluster_is_gone,
@@ -39,7 +39,7 @@ class Cluster:
     """As many jobs at a time as a cluster has room for.
 
     Args:
-        luggage: what travels with a job, since nothing is shared.
+        payload: what travels with a job, since nothing is shared.
         workers: jobs at a time; 0 is as many as there is room for when the cluster is joined.
         code: folders of packages that jobs import beside the project's own.
     """
@@ -47,13 +47,13 @@ class Cluster:
     def __init__(
         self,
         work: Work,
-        luggage: Luggage,
+        payload: Payload,
         settings: RaySettings,
         workers: int = 0,
         report: Report = silent,
         code: Sequence[str] = (),
     ) -> None:
-        self._work, self._luggage, self._settings = work, luggage, settings
+        self._work, self._payload, self._settings = work, payload, settings
         self._code, self._report = list(code), report
         self.slots, self.device_class = workers, "cpu"
         self._stop = StopIsCtrlC()
@@ -65,7 +65,7 @@ class Cluster:
             raise UserError(f"executor=ray needs Ray, which is not installed: {INSTALL}")
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        arguments = (theirs, self._settings, self._work, self._luggage, self._code)
+        arguments = (theirs, self._settings, self._work, self._payload, self._code)
         self._client = context.Process(target=_serve, args=arguments)
         start_with_blocked(self._client, signal.SIGINT)
         theirs.close()
@@ -85,12 +85,12 @@ class Cluster:
         return self
 
     def submit(self, ticket: int, job: Any) -> None:
-        value = self._luggage.found(job)
+        value = self._payload.found(job)
         if value is not None:
             self._ended.append(Done(ticket, value))
             return
         self._jobs[ticket] = job
-        submission = Submission(ticket, job, self._luggage.pack(job), self._luggage.data(job))
+        submission = Submission(ticket, job, self._payload.pack(job), self._payload.data(job))
         try:
             self._connection.send(submission)
         except OSError:
@@ -130,7 +130,7 @@ class Cluster:
 
     def _keep(self, ticket: int, files: Files, present: frozenset[str] | None = None) -> None:
         if ticket in self._jobs:
-            self._luggage.keep(self._jobs[ticket], files, present)
+            self._payload.keep(self._jobs[ticket], files, present)
 
     def __exit__(self, *_: object) -> None:
         self._leave()
@@ -155,7 +155,7 @@ class Cluster:
 
 
 def _serve(
-    connection: Connection, settings: RaySettings, work: Work, luggage: Luggage, code: list[str]
+    connection: Connection, settings: RaySettings, work: Work, payload: Payload, code: list[str]
 ) -> None:
     """Life of the process that speaks with Ray: from the driver's pipe to the cluster and back,
     until it is closed."""
@@ -167,7 +167,7 @@ def _serve(
     try:
         from bench.executors.ray_client import RayClient  # the driver has no Ray to import
 
-        client = RayClient(connection, settings, work, luggage, code)
+        client = RayClient(connection, settings, work, payload, code)
         # To a whole job, as a scheduler does; the driver says when to leave. Ray took it at first.
         for number in STOPS:
             signal.signal(number, lambda *_: None)

@@ -65,7 +65,7 @@ class Executor(Protocol):
     ) -> None: ...
 
 
-class Luggage(Protocol):
+class Payload(Protocol):
     """What travels with jobs to machines that share no file system. It can be pickled."""
 
     def found(self, job: Any) -> Any:

@@ -184,8 +184,8 @@ class Pool:
         del self._jobs[ticket], self._deaths[ticket]
 
     def __enter__(self) -> Pool:
-        """From here on SIGTERM, SIGHUP and SIGUSR1 are as Ctrl-C: each worker ends its step and
-        keeps a checkpoint."""
+        """Start: from here on SIGTERM, SIGHUP and SIGUSR1 are as Ctrl-C, and each worker ends its
+        step and keeps a checkpoint."""
         self._stop.begin()
         return self
 

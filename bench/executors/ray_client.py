@@ -22,11 +22,11 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from bench.config.settings import RaySettings
-from bench.executors import outpost
+from bench.executors import ray_worker
 from bench.executors.interface import (
     ATTEMPTS,
     SECONDS_TO_STOP,
-    Luggage,
+    Payload,
     Submission,
     Work,
     cluster_is_unreachable,
@@ -50,18 +50,20 @@ class RayClient:
         connection: Connection,
         settings: RaySettings,
         work: Work,
-        luggage: Luggage,
+        payload: Payload,
         code: list[str],
     ) -> None:
         self._connection, self._settings = connection, settings
-        self._work, self._luggage = work, luggage
+        self._work, self._payload = work, payload
         _join(settings.address, code)
         this_node = NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
-        keeper = ray.remote(outpost.Keeper).options(num_cpus=0, scheduling_strategy=this_node)
-        self._keeper: Any = keeper.remote()
-        self._run = ray.remote(outpost.run).options(
+        actor = ray.remote(ray_worker.CheckpointActor).options(
+            num_cpus=0, scheduling_strategy=this_node
+        )
+        self._actor: Any = actor.remote()
+        self._run = ray.remote(ray_worker.run).options(
             num_cpus=settings.num_cpus,
             num_gpus=settings.num_gpus,
             max_retries=ATTEMPTS - 1,
@@ -124,21 +126,21 @@ class RayClient:
         if not self._settings.num_gpus:
             return "cpu"
         resources = {"num_cpus": self._settings.num_cpus, "num_gpus": self._settings.num_gpus}
-        return str(ray.get(ray.remote(outpost.device_class).options(**resources).remote()))
+        return str(ray.get(ray.remote(ray_worker.device_class).options(**resources).remote()))
 
     def _submit(self, submission: Submission) -> None:
         for path, digest in submission.data.items():
             if digest not in self._data:
-                self._data[digest] = ray.put(outpost.packed(Path(path)))
-        task = outpost.Assignment(
+                self._data[digest] = ray.put(ray_worker.as_tar(Path(path)))
+        task = ray_worker.Assignment(
             submission.ticket,
-            pickle.dumps((self._work, submission.job, self._luggage)),
+            pickle.dumps((self._work, submission.job, self._payload)),
             submission.files,
             {path: (digest, self._data[digest]) for path, digest in submission.data.items()},
             self._settings.checkpoint_every,
             min(self._settings.num_gpus or 1.0, 1.0),
         )
-        self._flying[self._run.remote(task, self._keeper)] = submission.ticket
+        self._flying[self._run.remote(task, self._actor)] = submission.ticket
 
     def _collect(self, seconds: float) -> None:
         """Pass on what has ended, after at most so many seconds."""
@@ -157,10 +159,10 @@ class RayClient:
             else:
                 self._tell_news()  # what the job sent before its end comes first
                 self._connection.send((kind, ticket, value, files, present))
-            self._keeper.forget.remote(ticket)
+            self._actor.forget.remote(ticket)
 
     def _tell_news(self) -> None:
-        reports, files = ray.get(self._keeper.news.remote())
+        reports, files = ray.get(self._actor.news.remote())
         for report in reports:
             self._connection.send(("progress", report))
         for ticket, changed in files.items():

@@ -26,7 +26,7 @@ class ServedFirst:
 
     @property
     def slots(self) -> int:
-        """Those of the executor. As long as it is closed one job is looked up at a time."""
+        """The executor's slots. As long as it is closed one job is looked up at a time."""
         return 1 if self._executor is None else self._executor.slots
 
     def submit(self, ticket: int, job: Any) -> None:

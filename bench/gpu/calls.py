@@ -18,7 +18,7 @@ from core.amounts import amount
 from core.children import SECONDS_TO_STOP, Ended, describe, run_to_end
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import ROOT
-from core.places import shown
+from core.places import readable
 from core.processes import module_command
 from core.words import word
 
@@ -47,9 +47,11 @@ def call(settings: Mapping[str, Any]) -> int:
     results = run_parts(request, parts, begin)
     if request.pack_mib is not None:
         archives, too_large = pack(request.store, request.pack_mib)
-        print(f"packed as {', '.join(map(shown, archives))}")
+        print(f"packed as {', '.join(map(readable, archives))}")
         for path in too_large:
-            print(f"not packed, since it is larger than pack_mib={request.pack_mib}: {shown(path)}")
+            print(
+                f"not packed, since it is larger than pack_mib={request.pack_mib}: {readable(path)}"
+            )
     print(describe_end(request, results))
     return RUN_FAILED if any(result.outcome == "failed" for result in results) else OK
 

@@ -45,7 +45,7 @@ class GpuPart:
 
 
 def parts_of(request: GpuRequest) -> list[GpuPart]:
-    """Those of a request, in their order.
+    """The parts that a request asks for, in their order.
 
     Raises:
         UserError: a part or a model that does not exist.

@@ -63,7 +63,7 @@ class ModelRow:
 
     @property
     def title(self) -> str:
-        """Its model, and the number of languages where it has one."""
+        """How a table names the row: its model, and the number of languages where it has one."""
         automata = self.conditions.get(AUTOMATA)
         return self.model if automata is None else f"{self.model} at N = {automata:,}"
 
@@ -149,7 +149,7 @@ def scaled(key: str, size: int, scale: float) -> int:
 
 
 def committed_records(plan: TaskPlan) -> list[RunRecord]:
-    """Those of the project on the task and at the preset of a plan."""
+    """The project's own records of the task and the preset of a plan."""
     return [*read_records([COMMITTED / plan.task / plan.preset])]
 
 
@@ -181,7 +181,8 @@ def _is_of(record: RunRecord, row: ModelRow) -> bool:
 
 
 def _means(records: Sequence[RunRecord]) -> dict[str, float]:
-    """Of each number on the test split, and the learning rate that was chosen."""
+    """The mean over records of each number on the test split, and the learning rate that was
+    chosen."""
     tests = [record.metrics["test"] for record in records if record.outcome == "ok"]
     names = sorted(tests[0]) if tests else []
     means = {name: fmean(map(itemgetter(name), tests)) for name in names}

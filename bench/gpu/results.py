@@ -54,8 +54,8 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 
 def read_speed(path: Path) -> dict[str, Any]:
-    """Of bench.speed: of each model the time of a training pass, tokens a second, both against the
-    reference, and the share of the measured rate of a large product."""
+    """What bench.speed wrote, of each model: the time of a training pass and tokens a second, both
+    against the reference, and the share of the measured rate of a large product."""
     measured = json.loads(path.read_bytes())
     rate = measured["product_flops_per_second"]
     numbers: dict[str, Any] = {"device": measured["device"], "product_flops_per_second": rate}
@@ -71,7 +71,7 @@ def read_speed(path: Path) -> dict[str, Any]:
 
 
 def read_launches(path: Path) -> dict[str, Any]:
-    """Of bench.speed: model -> launches of a training pass."""
+    """What bench.speed counted: model -> launches of a training pass."""
     rows = json.loads(path.read_bytes())["models"]
     keys = ("operators", "views", "kernels")
     launches_by_model = {}
@@ -81,13 +81,13 @@ def read_launches(path: Path) -> dict[str, Any]:
 
 
 def read_stack(path: Path) -> dict[str, Any]:
-    """Of bench.training_speed: how many times faster trainings are as one computation."""
+    """What bench.training_speed wrote: how many times faster trainings are as one computation."""
     measured = json.loads(path.read_bytes())
     keys = ("model", "together", "factor", "quartiles", "alone_seconds", "device")
     return {key: measured[key] for key in keys}
 
 
 def read_whole(path: Path) -> dict[str, Any]:
-    """Of commands of this room: all that they wrote."""
+    """All that a command of bench.gpu wrote."""
     content: dict[str, Any] = json.loads(path.read_bytes())
     return content

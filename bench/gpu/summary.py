@@ -15,7 +15,7 @@ from bench.gpu.results import Result
 from core.amounts import amount
 from core.escaping import markdown, terminal
 from core.files import write_atomically
-from core.places import shown
+from core.places import readable
 from core.progress import duration
 
 MEASURED = ("accuracy", "tvd", "loss")  # of a row on the test split, as far as it has them
@@ -30,7 +30,7 @@ def print_result(result: Result) -> None:
 
 
 def write_summary(request: GpuRequest, results: Sequence[Result]) -> None:
-    """Both files, in the store."""
+    """Write both files of the summary into the store."""
     content = {
         "device": request.device,
         "scale": request.size,
@@ -124,9 +124,9 @@ def _of_model(value: Mapping[str, Any]) -> str:
 
 
 def describe_end(request: GpuRequest, results: Sequence[Result]) -> str:
-    """Where all of it lies, and how to go on."""
+    """The last lines of the command: where all of it lies, and how to go on."""
     done = sum(result.outcome == "done" for result in results)
     return (
-        f"{done} of {len(results)} parts are done: {shown(request.store / 'summary.md')}; the same "
-        "command goes on with the others"
+        f"{done} of {len(results)} parts are done: {readable(request.store / 'summary.md')}; the "
+        "same command goes on with the others"
     )

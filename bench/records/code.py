@@ -218,7 +218,7 @@ def _package(module: str, path: Path) -> str:
 
 def _source(module: str, path: Path, by_later_python: bool = False) -> tuple[str, set[str]]:
     try:
-        return _read(path.read_bytes(), _package(module, path), by_later_python)
+        return _code_and_imports(path.read_bytes(), _package(module, path), by_later_python)
     except SyntaxError as error:
         place = f"{path}, line {error.lineno}," if error.lineno else f"{path}"
         raise UserError(f"{place} is no Python ({error.msg}): mend that file") from None
@@ -227,7 +227,7 @@ def _source(module: str, path: Path, by_later_python: bool = False) -> tuple[str
 
 
 @lru_cache(maxsize=512)  # by content: most tasks share most of their modules
-def _read(content: bytes, package: str, by_later_python: bool) -> tuple[str, set[str]]:
+def _code_and_imports(content: bytes, package: str, by_later_python: bool) -> tuple[str, set[str]]:
     """The code of a file without its explanations, and the names of what it may import."""
     tree = ast.parse(content)
     names: set[str] = set()

@@ -11,8 +11,8 @@ from bench.config.settings import Configuration
 from bench.config.source_files import source_name
 from bench.config.tree import TARGET
 from bench.records.code import is_own
-from bench.records.equivalence import flat, todays_name
-from bench.records.registry import known, known_model, model_group, names, why_unknown
+from bench.records.equivalence import current_name, flat
+from bench.records.registry import file_of, known_model, model_group, names, why_unknown
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
 from core.words import word
@@ -53,14 +53,14 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     Raises:
         UserError: its code is neither here nor proven equal, or its settings cannot be asked for.
     """
-    today = todays_name(record.config, record.provenance)
+    today = current_name(record.config, record.provenance)
     if today is None:
         raise UserError(
             f"{record.run_id} was made by other code than is here, so no command of this checkout "
             "makes it again: check out the commit that it names",
             RUN_FAILED,
         )
-    if known("tasks", record.task) is None and not is_own(today.code.task):
+    if file_of("tasks", record.task) is None and not is_own(today.code.task):
         return _of_a_task_from_outside(record, today.config)
     source = source_name(str(today.config.get("models", {}).get("_target_")))
     if reason := why_unknown(record, today.config, {"models": source}):  # it is not imported here
@@ -142,5 +142,5 @@ def places_of(record: RunRecord) -> list[str]:
 
 
 def _card(record: RunRecord) -> Mapping[str, Any]:
-    card: Mapping[str, Any] = (known("tasks", record.task) or {}).get("card", {})
+    card: Mapping[str, Any] = (file_of("tasks", record.task) or {}).get("card", {})
     return card

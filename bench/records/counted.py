@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from bench.records.equivalence import form
-from bench.records.registry import known
+from bench.records.equivalence import code_status
+from bench.records.registry import file_of
 from bench.records.schema import Cost, RunRecord
 
 SIZES = ("parameters", "position_parameters", "state_bytes", "state_length")
@@ -42,7 +42,7 @@ class Counted(BaseModel):
 
 
 def same_length(sequences: int) -> float:
-    """By which factor the tokens of two draws of so many sequences may differ.
+    """The factor by which the tokens of two draws of so many sequences may differ.
 
     Example: 1.25 of 4,800 sequences, and 3 of 9.
     """
@@ -60,7 +60,7 @@ def other_data(record: RunRecord, data: Mapping[str, str]) -> str | None:
 def data_are_rounded(record: RunRecord) -> bool:
     """Whether the hash of a task's data is of sums that another processor may round otherwise, as
     ``card.data_hashes`` of its YAML file says: then another hash proves nothing."""
-    card = (known("tasks", record.task) or {}).get("card", {})
+    card = (file_of("tasks", record.task) or {}).get("card", {})
     return bool(card.get("data_hashes") == "rounded")
 
 
@@ -77,7 +77,7 @@ def contradiction(record: RunRecord, counted: Counted) -> str | None:
     batch_size = int((record.config.get("training") or {}).get("batch_size") or 1)
     factor = same_length(BATCHES * batch_size)
     # A form of the model that is equal up to rounding may do other operations.
-    same_work = form(record.config, record.provenance) != "equal up to rounding"
+    same_work = code_status(record.config, record.provenance) != "equal up to rounding"
     work = WORK if same_work else WORK[:1]
     for name in work if record.outcome == "ok" else ():
         stated, count = getattr(record.cost, name) or 0, getattr(counted.cost, name) or 0

@@ -30,8 +30,8 @@ TABLE = ROOT / IN_CHECKOUT
 
 Config = dict[str, dict[str, Any]]  # section -> key -> value, as in a record
 Proof = Literal["definitions", "runs", "rounding"]  # of two the first says more
-Form = Literal["current", "equivalent", "equal up to rounding", "of an earlier form"]
-FORMS: tuple[Form, ...] = get_args(Form)
+CodeStatus = Literal["current", "equivalent", "equal up to rounding", "stale"]
+CODE_STATUSES: tuple[CodeStatus, ...] = get_args(CodeStatus)
 STRENGTH: tuple[Proof, ...] = get_args(Proof)
 # A choice of the model in the words of a short run: models.positions="learned". A choice of the
 # task changes the data, whose hashes are in every identity.
@@ -82,7 +82,7 @@ class Name:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Its settings by "section.key", see :func:`flat`."""
+        """The run's settings by "section.key", see :func:`flat`."""
         return flat(self.config)
 
 
@@ -199,7 +199,7 @@ def read_table() -> tuple[Equivalence, ...]:
     Raises:
         UserError: a file was truncated or edited into something else.
     """
-    return _read(TABLE, _changed(TABLE))
+    return _read_entries(TABLE, _changed(TABLE))
 
 
 def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
@@ -210,14 +210,14 @@ def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
 def _by_code(table: Path, changed: int) -> dict[Code, list[Equivalence]]:
     entries_by_code: dict[Code, list[Equivalence]] = defaultdict(list)
-    for entry in _read(table, changed):
+    for entry in _read_entries(table, changed):
         for code in {entry.old, entry.new}:
             entries_by_code[code].append(entry)
     return entries_by_code
 
 
 @lru_cache(maxsize=4)
-def _read(table: Path, _changed: int) -> tuple[Equivalence, ...]:
+def _read_entries(table: Path, _changed: int) -> tuple[Equivalence, ...]:
     entries: list[Equivalence] = []
     for path in sorted(table.glob("*.json")):
         entries += read_file(path)
@@ -262,7 +262,7 @@ def _by_side(table: Path, changed: int) -> dict[Side, dict[Side, bool]]:
     with a task that no committed record has it with.
     """
     equal: dict[Side, dict[Side, bool]] = defaultdict(dict)
-    for entry in _read(table, changed):
+    for entry in _read_entries(table, changed):
         if entry.by != "definitions" or entry.added:
             continue
         for old, new in zip(_sides(entry.old), _sides(entry.new), strict=True):
@@ -327,7 +327,7 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
                 (waiting if other.bitwise else up_to_rounding).append(other)
 
 
-def todays_name(
+def current_name(
     config: Config, provenance: Provenance, checkout: Path | None = None
 ) -> Name | None:
     """What a recorded run is called today, or in another checkout of the project; None if its code
@@ -339,7 +339,7 @@ def todays_name(
     return next((name for name in equal if name.code.is_current(checkout or ROOT)), None)
 
 
-def settled_name(config: Config, provenance: Provenance, *, bitwise: bool = False) -> Name:
+def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = False) -> Name:
     """One name for a run by all code that is proven equal: the latest that proofs lead to, which
     runs that were only made by that code have too.
 
@@ -368,12 +368,12 @@ def settled_name(config: Config, provenance: Provenance, *, bitwise: bool = Fals
     return min(candidates, key=order)
 
 
-def form(config: Config, provenance: Provenance) -> Form:
+def code_status(config: Config, provenance: Provenance) -> CodeStatus:
     """Whether a record was made by the code that is here, by code that is proven to give the same
     bytes, or the same numbers up to rounding, or by other code."""
-    today = todays_name(config, provenance)
+    today = current_name(config, provenance)
     if today is None:
-        return "of an earlier form"
+        return "stale"
     if today.code == Code.of(config, provenance):
         return "current"
     return "equivalent" if today.bitwise else "equal up to rounding"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.config.settings import Configuration
-from bench.records.equivalence import Code, Config, Name, names, settled_name
+from bench.records.equivalence import Code, Config, Name, canonical_name, names
 from bench.records.named_text import with_named_text
 from bench.records.provenance import sha256_of
 from bench.records.schema import Provenance, RunRecord, make_run_id
@@ -99,13 +99,13 @@ def equal_code_of(record: RunRecord) -> set[str]:
     return {name.code.model_code for name in everywhere}
 
 
-def settled(record: RunRecord, *, bitwise: bool = False) -> RunRecord:
+def canonical_record(record: RunRecord, *, bitwise: bool = False) -> RunRecord:
     """A record under the one name that all equal code gives its run; run id and numbers stay.
 
     Args:
         bitwise: the name that all code gives it which makes the same bytes.
     """
-    name = settled_name(record.config, record.provenance, bitwise=bitwise)
+    name = canonical_name(record.config, record.provenance, bitwise=bitwise)
     if name.code == Code.of(record.config, record.provenance):
         return record
     baseline = record.label if record.role == "baseline" else None
@@ -119,13 +119,14 @@ def settled(record: RunRecord, *, bitwise: bool = False) -> RunRecord:
 
 
 def one_of_each(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """Under their settled names and those of known text, and of the same run made by several states
-    of equal code one record: that of a search before another, then the first that was made."""
+    """Records under their canonical names and those of known text. Of the same run made by several
+    states of equal code one record: that of a search before another, then the first that was made.
+    """
     ordered = sorted(records, key=lambda r: (r.study is None, r.provenance.started_at, r.run_id))
     first: dict[tuple[str, int], RunRecord] = {}
     unique = []
     for record in ordered:
-        canonical = settled(record)
+        canonical = canonical_record(record)
         other = first.setdefault((canonical.identity, canonical.seed), record)
         if other.identity == record.identity:  # two of one identity are not for this to judge
             unique.append(with_named_text(canonical))

@@ -66,11 +66,11 @@ def with_named_text(record: RunRecord) -> RunRecord:
     facts = record.arrays.get("corpus")
     if not isinstance(facts, dict):
         return record
-    named = {split: _named(of_split) for split, of_split in facts.items()}
+    named = {split: _with_name(of_split) for split, of_split in facts.items()}
     return record.model_copy(update={"arrays": {**record.arrays, "corpus": named}})
 
 
-def _named(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_name(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     text = named_text(str(facts.get("tokens_sha256")))
     if text is None:
         return facts

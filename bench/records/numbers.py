@@ -20,14 +20,14 @@ def kind_of(task: str, metric: str) -> Kind:
 
     Example: ``kind_of("regbench", "tvd")`` is a share.
     """
-    for name, patterns in _stated(task).items():
+    for name, patterns in _numbers_of_card(task).items():
         if any(fnmatch(metric, pattern) for pattern in patterns):
             return KINDS[name]
     return REAL
 
 
 @cache  # a card takes a hundredth of a second to read, and a board has hundreds of metrics
-def _stated(task: str) -> Mapping[str, Sequence[str]]:
+def _numbers_of_card(task: str) -> Mapping[str, Sequence[str]]:
     numbers: Mapping[str, Sequence[str]] = task_card(task).get("numbers", {})
     return numbers
 

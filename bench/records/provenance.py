@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.records.schema import Provenance
 from core.files import ROOT
-from core.privacy import told_command, told_system
+from core.privacy import public_command, public_system
 
 # Raised whenever the engine's own behaviour changes a result (an optimiser rule, a schedule, the
 # seeding of steps): it is part of a run's identity, so that no older result is served as current.
@@ -84,10 +84,10 @@ _adopted: list[Origin] = []
 
 
 def origin() -> Origin:
-    """That of this process, or the one that it works for."""
+    """The command and commit of this process, or of the one that it works for."""
     if _adopted:
         return _adopted[-1]
-    return Origin(shlex.join(told_command(sys.argv)), *commit_and_dirty())
+    return Origin(shlex.join(public_command(sys.argv)), *commit_and_dirty())
 
 
 def adopt(other: Origin) -> None:
@@ -128,7 +128,7 @@ def collect(
         device_class=device_class,
         protocol_version=PROTOCOL_VERSION,
         device=processor() if device_class == "cpu" else device_class,
-        platform=told_system(),
+        platform=public_system(),
         python=platform.python_version(),
         commit=made_by.commit,
         dirty=made_by.dirty,

@@ -91,7 +91,7 @@ def packed_in(folder: Path) -> dict[str, PackedRecord]:
     segments, withdrawn = _files_in(folder, when_changed(folder))
     if not segments:
         return {}
-    return _packed(
+    return _packed_records(
         tuple((path, state_of(path)) for path in segments),
         (withdrawn, state_of(withdrawn)) if withdrawn else None,
     )
@@ -121,7 +121,7 @@ def _files_in(folder: Path, _changed: int) -> tuple[list[Path], Path | None]:
 
 
 @lru_cache(maxsize=512)
-def _packed(
+def _packed_records(
     segments: Iterable[tuple[Path, str]], withdrawn: tuple[Path, str] | None
 ) -> dict[str, PackedRecord]:
     gone = _withdrawn(withdrawn[0]) if withdrawn else set()

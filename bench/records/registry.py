@@ -23,28 +23,28 @@ def names(group: str) -> tuple[str, ...]:
 
 
 @cache
-def known(group: str, name: str) -> Known | None:
+def file_of(group: str, name: str) -> Known | None:
     """The file of a task or model, with what it takes over from others; None where there is none.
     Hydra would read the same, in ten times the time."""
     if name not in names(group):
         return None
     content = own_file(group, name)
     others = [
-        known(group, other) or {} for other in content.get("defaults", ()) if other != "_self_"
+        file_of(group, other) or {} for other in content.get("defaults", ()) if other != "_self_"
     ]
     return dict(OmegaConf.merge(*others, content)) if others else content
 
 
 def model_group(task: str) -> str:
     """The group that a task's models come from; "models" for a task that is not known."""
-    return str((known("tasks", task) or {}).get("takes", "models"))
+    return str((file_of("tasks", task) or {}).get("takes", "models"))
 
 
 def known_model(record: RunRecord) -> Known | None:
     """The file of a record's model; None for one of another package, and for a predictor."""
     if record.role == "baseline":
         return None
-    return known(model_group(record.task), record.model)
+    return file_of(model_group(record.task), record.model)
 
 
 def why_misshapen(record: RunRecord) -> str | None:
@@ -70,7 +70,7 @@ def why_unknown(
         trusted: "tasks" or "models" -> the package, or the file, whose classes are accepted there
             too; several with commas between them.
     """
-    task = known("tasks", record.task)
+    task = file_of("tasks", record.task)
     if task is not None and record.preset not in task.get("presets", {}):
         return f"its preset {record.preset!a} is none of the task '{record.task}'"
     called = {"tasks": record.task, "models": record.model}

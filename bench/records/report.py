@@ -12,21 +12,21 @@ from typing import Any
 from rich.table import Column, Table
 
 from bench.config.source_files import is_of_this_project
-from bench.records.equivalence import Form, form
+from bench.records.equivalence import CodeStatus, code_status
 from bench.records.schema import Examination, RunRecord
 from bench.records.store import Store, record_path
 from core.errors import library_folders
 from core.files import ROOT, open_regular
-from core.places import shown as shown_path
+from core.places import readable as shown_path
 from core.privacy import DETAILS
 from core.screen import console
 
-SAID: dict[Form, str] = {
+SAID: dict[CodeStatus, str] = {
     "current": "current: that of this checkout",
     "equivalent": "equivalent: an earlier one, proven to give the same bytes as this checkout",
     "equal up to rounding": "equal up to rounding: an earlier one, proven to give the same numbers "
     "as this checkout but for rounding errors, and not the same bytes",
-    "of an earlier form": "of an earlier form: another than here; python -m bench.equivalence can "
+    "stale": "stale: another than here; python -m bench.equivalence can "
     "prove that both give the same bytes",
 }
 
@@ -112,7 +112,7 @@ def print_record(record: RunRecord, store: Path) -> None:
             screen.print(
                 f"examined before training only; bench.examine run={record.run_id} does more"
             )
-    if form(record.config, record.provenance) == "equal up to rounding":
+    if code_status(record.config, record.provenance) == "equal up to rounding":
         screen.print(f"its code is {SAID['equal up to rounding']}")
     screen.print(f"record: {shown_path(path)}")
 
@@ -154,5 +154,5 @@ def print_comparison(record: RunRecord, measured: Mapping[str, Mapping[str, floa
         if largest <= 1e-6
         else f"the largest difference is {largest:.3g}: not the numbers of the record"
     )
-    screen.print(f"its code is {SAID[form(record.config, record.provenance)]}")
+    screen.print(f"its code is {SAID[code_status(record.config, record.provenance)]}")
     return largest

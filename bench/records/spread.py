@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.records.identity import beside_data, settled
+from bench.records.identity import beside_data, canonical_record
 from bench.records.schema import RunRecord
 from core.amounts import amount
 from core.statistics import deviation_of, student_quantile
@@ -47,7 +47,7 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     Args:
         others: records of its task that are trusted, the record itself or not.
     """
-    record = settled(record)  # seeds that were made by equal code are seeds of one setting
+    record = canonical_record(record)  # seeds that were made by equal code are seeds of one setting
     rounding = ROUNDING * max(1.0, abs(record.headline.value or 0.0))
     if record.role == "baseline":
         return Spread(rounding, "rounding: a predictor draws nothing")
@@ -56,8 +56,8 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     by_setting: dict[str, dict[Run, float]] = defaultdict(dict)
     for other in others:
         value = other.headline.value
-        if _alike(record, other) and value is not None:
-            other = settled(other)
+        if _are_comparable(record, other) and value is not None:
+            other = canonical_record(other)
             for group in (by_identity[other.identity], by_setting[beside_data(other)]):
                 group.setdefault((other.identity, other.seed), value)
     samples = [list(group.values()) for group in by_setting.values() if len(group) > 1]
@@ -79,7 +79,7 @@ def spread_of(record: RunRecord, others: Iterable[RunRecord]) -> Spread:
     return Spread(max(bound, rounding), source)
 
 
-def _alike(record: RunRecord, other: RunRecord) -> bool:
+def _are_comparable(record: RunRecord, other: RunRecord) -> bool:
     """Whether they share task, preset and kind; a control is made to be bad, so it tells nothing of
     what is trained."""
     return (

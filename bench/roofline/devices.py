@@ -168,7 +168,8 @@ def device_like(name: str) -> Device:
 
 
 def _corners(card: Card, part: Assumed, precision: str) -> tuple[Rates, Rates, Rates]:
-    """At its best all that helps is high together, and launches are hidden by the work."""
+    """The best, the likely and the worst rates of a card. At its best all that helps is high
+    together, and launches are hidden by the work."""
     peaks = part.fraction_of_peak[precision].times(card.peak[precision])
     # Where a card has no faster units for them, numbers of less precision are no slower.
     plain = part.fraction_of_peak["float32"].times(card.peak["float32"])

@@ -71,7 +71,7 @@ class _Microbenchmarks:
         self.device, self.clock = device, clock
 
     def seconds(self, run: Callable[[], object]) -> list[float]:
-        """Of each of a few blocks, sorted; the first call is not counted."""
+        """Seconds of each of a few blocks of calls, sorted; the first call is not counted."""
         run()
         once = max(self._block(run, 1), 1e-7)
         often = max(1, int(SECONDS_EACH / once))

@@ -34,8 +34,8 @@ class Parts:
 
 
 def parts(work: Work, rates: Rates, together: int = 1, launch: float = 1.0) -> Parts:
-    """Of ``together`` trainings as one computation, whose launches take ``launch`` times as long
-    as those of one alone."""
+    """The parts of the time of ``together`` trainings as one computation, whose launches take
+    ``launch`` times as long as those of one alone."""
     plain = work.plain_launches if together > 1 else 0.0
     device = 0.0
     for operation, often in work.calls.items():
@@ -47,24 +47,24 @@ def parts(work: Work, rates: Rates, together: int = 1, launch: float = 1.0) -> P
     return Parts(device, calls * rates.launch * launch)
 
 
-def joined(of_work: Parts, rates: Rates) -> float:
+def total_seconds(of_work: Parts, rates: Rates) -> float:
     """Seconds of both parts."""
     both_parts = of_work.device, of_work.launches
     return max(both_parts) if rates.overlaps else math.fsum(both_parts)
 
 
 def seconds(work: Work, device: Device, precision: str, together: int = 1) -> Span:
-    """Of a pass over ``work``, or of ``together`` as one."""
+    """Seconds of a pass over ``work``, or of ``together`` such passes as one."""
     slower = device.stacked_launch if together > 1 else Span(1.0, 1.0, 1.0)
     return Span(
         *(
-            joined(parts(work, rates, together, launch), rates)
+            total_seconds(parts(work, rates, together, launch), rates)
             for rates, launch in zip(device.corners[precision], slower, strict=True)
         )
     )
 
 
 def without_launches(work: Work, device: Device, precision: str) -> Span:
-    """Of the work alone: no stack, and no sharing of a device, gets below it."""
+    """Seconds of the work alone: no stack, and no sharing of a device, gets below them."""
     corners = device.corners[precision]
     return Span(*(parts(work, rates).device for rates in corners))

@@ -142,6 +142,7 @@ class Counter:
         )
 
     def _typical(self, configuration: Configuration, task: Task, total: int) -> _Typical:
+        """The middle of the task's first batches, drawn once for all models that share them."""
         key = json.dumps([configuration.tasks, configuration.training.batch_size], sort_keys=True)
         if key not in self._batches:
             seed, size = configuration.seed, configuration.training.batch_size
@@ -154,7 +155,7 @@ class Counter:
         shapes = self._known.setdefault(json.dumps(key, sort_keys=True), [])
         rows, length = batch.inputs.shape[:2]
         for shape in shapes:
-            if _near(rows, shape.rows) and _near(length, shape.length):
+            if _is_near(rows, shape.rows) and _is_near(length, shape.length):
                 return shape
         shapes.append(_count_shape(configuration, task, batch, self.here))
         return shapes[-1]
@@ -174,7 +175,7 @@ class Counter:
         return Work(calls, shape.forward.views * len(sizes))
 
 
-def _near(size: int, other: int) -> bool:
+def _is_near(size: int, other: int) -> bool:
     return abs(size / other - 1) <= NEAR
 
 

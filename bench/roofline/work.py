@@ -194,7 +194,8 @@ def _scalar(operands: Sequence[Tensor]) -> float:
 
 
 def _slow_on_a_cpu(name: str, args: Any, inputs: Sequence[Tensor], output: Tensor) -> float:
-    """In functions, what an operator takes there beyond its products, functions and bytes."""
+    """What an operator takes on a CPU beyond its products, functions and bytes, counted in
+    functions."""
     if name in SLOW_ON_A_CPU:
         return SLOW_ON_A_CPU[name] * max(x.numel() for x in (*inputs, output))
     if name in ("bmm", "baddbmm", "baddbmm_"):
@@ -206,17 +207,17 @@ def _slow_on_a_cpu(name: str, args: Any, inputs: Sequence[Tensor], output: Tenso
         and inputs[0].dim()
         and len(args) > 1
         and args[1]
-        and {-1, _last(inputs[0])} & {*args[1]}
+        and {-1, _last_axis(inputs[0])} & {*args[1]}
     ):
         return ROW_OF_A_SUM * inputs[0].numel() / max(1, inputs[0].shape[-1])
-    if name in ("stack", "cat") and len(args) > 1 and args[1] in (-1, _last(output)):
+    if name in ("stack", "cat") and len(args) > 1 and args[1] in (-1, _last_axis(output)):
         widths = [1 if name == "stack" else max(1, x.shape[-1]) for x in inputs]
         pieces = sum(x.numel() / width for x, width in zip(inputs, widths, strict=True))
         return PIECE_OF_A_STACK * pieces
     return 0.0
 
 
-def _last(x: Tensor) -> int:
+def _last_axis(x: Tensor) -> int:
     return x.dim() - 1
 
 

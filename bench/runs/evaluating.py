@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.config.config import training_configuration
 from bench.config.files import models_of
 from bench.config.groups import choices
 from bench.config.settings import Configuration
 from bench.config.tree import TARGET
-from bench.records.registry import known as card_of
+from bench.records.registry import file_of as card_of
 from bench.records.registry import known_model
 from bench.records.report import print_comparison, print_record
 from bench.records.schema import RunRecord, initial_seed
+from bench.runs.get_or_run import get_or_run
 from bench.runs.making import evaluate
 from bench.runs.measuring import MeasuringRun
-from bench.runs.obtain import obtain
 from bench.runs.recording import measured_fields
 from bench.runs.reexamining import examine_weights
 from bench.runs.requests import EvaluationRequest
@@ -134,7 +133,7 @@ def evaluate_by(task: str, request: EvaluationRequest) -> RunRecord:
     recorded, configuration = _by_other_task(task, record, store, request)
     with progress() as report:
         _refuse_other_code(record, recorded)
-        measured = obtain(configuration, report=report)
+        measured = get_or_run(configuration, report=report)
     print_record(measured, store)
     return measured
 
@@ -163,7 +162,7 @@ def _by_other_task(
             **{f"tasks.{key}": settings[key] for key in settings if key not in left_out},
         }
     )
-    of_training = training_configuration(recorded)
+    of_training = recorded.of_training()
     tasks = _with_settings_of_training(task, record, composed, of_training, settings)
     changes = {
         "label": record.label,

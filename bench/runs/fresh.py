@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from bench.config.config import training_configuration
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
 from bench.examination.task_data import fault_of_result
@@ -26,7 +25,7 @@ from bench.runs.serving import (
     track,
 )
 from bench.runs.together import together_of
-from bench.training.budget import width_for as width_for  # for bench.runs.obtain
+from bench.training.budget import width_for as width_for  # for bench.runs.get_or_run
 from bench.training.building import (
     build_task,
     build_to_train,
@@ -49,7 +48,7 @@ def make(
     """The record of a run, and whether it was there by the data that were made to name it.
 
     Raises:
-        UserError: as :func:`bench.runs.obtain.serve_or_make`.
+        UserError: as :func:`bench.runs.get_or_run.load_or_run`.
         KeyboardInterrupt: the run was stopped; its checkpoint is kept.
     """
     prepare_data(configuration, report)
@@ -68,7 +67,7 @@ def make(
         if record.outcome == "diverged" and configuration.trained_on is not None:
             # The cause names the training, which has nothing to evaluate: its record is complete.
             role_of_training: Role = "single" if role == "final" else role
-            make(training_configuration(configuration), role_of_training, None, report)
+            make(configuration.of_training(), role_of_training, None, report)
         write_record(record, store.record_folder(role))
     track(record, configuration)
     return record, False
@@ -94,7 +93,7 @@ def _training_run(identity: Identity, store: Store, report: Report) -> TrainingR
     configuration = identity.configuration
     run_ids = identity.run_ids(configuration.seed, bitwise=True)
     work, *earlier = [store.work(run_id) for run_id in run_ids]
-    trained = training_configuration(configuration)
+    trained = configuration.of_training()
     training = None
     if trained is not configuration:
         training = _training_run(identify(trained), store, report)

@@ -28,7 +28,7 @@ from bench.runs.sizes import examined_and_counted
 from bench.runs.summaries import DivergedSummary, TrainedSummary, read_summary
 from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import evaluation_seed, kept_random_state, seed_generators
-from bench.training.storage import load_weights, packed, read_weights
+from bench.training.storage import as_safetensors, load_weights, read_weights
 from bench.training.training import Member, TrainingDiverged, TrainingReport, total_steps
 from bench.training.unfit import UnfitModel
 from core.errors import RUN_FAILED, UserError
@@ -49,7 +49,7 @@ class _Start(NamedTuple):
     weights: dict[str, Tensor] | None
 
 
-def _spent(cost: Cost, reports: Iterable[TrainingReport]) -> Cost:
+def _total_cost(cost: Cost, reports: Iterable[TrainingReport]) -> Cost:
     """What all starts together cost; ``cost.training_flops`` is that of one padded position."""
     total = TrainingReport()
     for report in reports:
@@ -202,7 +202,7 @@ class TrainingRun(Run):
         finished = [start for start in starts if start.weights is not None]
         if not finished:
             assert failure is not None
-            self.cost, self.unfinished = _spent(cost, reports), failure.report
+            self.cost, self.unfinished = _total_cost(cost, reports), failure.report
             self._keep_diverged(failure)
             raise failure
         best = min(finished, key=lambda start: start.report.final_loss())
@@ -210,7 +210,7 @@ class TrainingRun(Run):
         for start in starts:
             loss = None if start.weights is None else start.report.final_loss()
             restarts.append(Restart(seed=start.seed, training_loss=loss, kept=start is best))
-        return self._keep_trained(best, restarts, _spent(cost, reports))
+        return self._keep_trained(best, restarts, _total_cost(cost, reports))
 
     def member(self) -> Member | None:
         """This training for a stack; None where it has ended already.
@@ -234,7 +234,7 @@ class TrainingRun(Run):
 
     def end_diverged(self, failure: TrainingDiverged) -> None:
         """Keep how it diverged in a stack, for the run that asks for its record."""
-        self.cost = _spent(self._count_cost(), [failure.report])
+        self.cost = _total_cost(self._count_cost(), [failure.report])
         self._keep_diverged(failure)
 
     def _take_over(self, training: TrainingRun) -> None:
@@ -251,7 +251,7 @@ class TrainingRun(Run):
 
     def _keep_trained(self, best: _Start, restarts: list[Restart], cost: Cost) -> TrainedSummary:
         assert best.weights is not None
-        content = packed(best.weights)
+        content = as_safetensors(best.weights)
         sha256 = hashlib.sha256(content).hexdigest()
         several = restarts if len(restarts) > 1 else []
         trained = TrainedSummary(best.report, several, cost, sha256, [*self.fresh.passed])

@@ -25,7 +25,7 @@ from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
 from core.files import write_atomically
-from core.privacy import told_message, without_places
+from core.privacy import public_message, without_places
 from core.progress import Report, phase
 from core.reading import LARGEST_NUMBER
 from tasks.interface import Evaluation, Split, Task
@@ -173,12 +173,12 @@ def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
     """
     no_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
     if no_memory or "can't allocate" in str(error):
-        return "out_of_memory", told_message(error) or "out of memory"
+        return "out_of_memory", public_message(error) or "out of memory"
     if isinstance(error, OSError):
         raise error
     write_atomically(work / "traceback.txt", traceback.format_exc().encode())
     where = f"work/{work.name}/traceback.txt of the store"
-    return "failed", f"{type(error).__name__}: {told_message(error)} (details in {where})"
+    return "failed", f"{type(error).__name__}: {public_message(error)} (details in {where})"
 
 
 def measured_fields(

@@ -13,7 +13,7 @@ from bench.config.source_files import source_name, use_trusted
 from bench.records.code import code_hash
 from bench.records.command import places_of, settings_of
 from bench.records.counted import BATCHES, Counted, contradiction
-from bench.records.registry import known, known_model, model_group, names
+from bench.records.registry import file_of, known_model, model_group, names
 from bench.records.schema import Cost, RunRecord, read_record
 from bench.runs.requests import RecountRequest
 from bench.runs.sizes import count_cost
@@ -93,7 +93,7 @@ def _refuse_strange_task(record: RunRecord, trust: str | None) -> None:
     Raises:
         UserError: it is not trusted, or other code.
     """
-    if known("tasks", record.task) is not None:
+    if file_of("tasks", record.task) is not None:
         return
     target = str(record.config.get("tasks", {}).get("_target_"))
     if clause := _not_trusted("task", target, trust):

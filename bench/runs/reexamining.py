@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.config.config import training_configuration
 from bench.records.report import print_examination
 from bench.records.schema import Examination, RunRecord, initial_seed, write_record
 from bench.records.store import Store
@@ -28,7 +27,7 @@ def examine_weights(saved: SavedRun) -> ExaminedWeights:
     Raises:
         UnfitModel: what it fails.
     """
-    trained_by = build_task(training_configuration(saved.configuration))
+    trained_by = build_task(saved.configuration.of_training())
     trained_on = saved.record.cost.training_tokens
     seed = initial_seed(saved.record.restarts, saved.record.seed)
     return ExaminedWeights(
@@ -46,7 +45,7 @@ def examine_saved(saved: SavedRun) -> Examination:
     configuration, record = saved.configuration, saved.record
     weights = examine_weights(saved)
     weights.examine_elsewhere()
-    trained_by = build_task(training_configuration(configuration))
+    trained_by = build_task(configuration.of_training())
     size = configuration.training.batch_size
     batch = trained_by.training_batch(record.seed, 0, size).to(saved.device)
     fresh = build_model(configuration, saved.task, record.seed).to(saved.device)

@@ -76,7 +76,7 @@ class ProofRequest:
     """What is proven equal to the code of an older commit: of ``bench.equivalence``.
 
     Attributes:
-        commit: the older one; None is, for each committed record of an earlier form, its own.
+        commit: the older one; None is, for each stale committed record, its own.
         by: what is compared: definitions, or the bytes of runs, or their numbers up to rounding.
         renames: names of the older commit that are others now.
         store: where the runs lie whose code is looked at, by definitions; up to rounding, where

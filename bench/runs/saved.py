@@ -21,9 +21,9 @@ from bench.config.problems import first_problem_in_a_sentence
 from bench.config.settings import Configuration
 from bench.config.source_files import places_of, use_trusted
 from bench.records.code import code_hash
-from bench.records.equivalence import todays_name
+from bench.records.equivalence import current_name
 from bench.records.record_files import is_record, records_below
-from bench.records.registry import known, known_model, why_misshapen, why_unknown
+from bench.records.registry import file_of, known_model, why_misshapen, why_unknown
 from bench.records.schema import RunRecord, initial_seed, read_record
 from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
@@ -136,7 +136,7 @@ def load_run(
     model = build_to_train(configuration, task, seed, copies=1)
     target = str(record.config["models"].get("_target_"))
     same_code = code_hash(target) == record.provenance.model_code
-    edited = not same_code and todays_name(record.config, record.provenance) is None
+    edited = not same_code and current_name(record.config, record.provenance) is None
     load_weights(model, weights, path, edited=edited)
     resolved = resolve_device(place)
     return SavedRun(record, configuration, task, model.to(resolved).eval(), resolved)
@@ -168,7 +168,7 @@ def recorded_configuration(
     trust = use_trusted(trust)
     problem, config = why_misshapen(record), record.config
     if problem is None:
-        today = todays_name(record.config, record.provenance)
+        today = current_name(record.config, record.provenance)
         config = today.config if today else record.config
         problem = why_unknown(record, config, {"tasks": trust, "models": trust})
     if problem is not None:
@@ -183,9 +183,9 @@ def recorded_configuration(
     if known_model(record) is not None:
         check_sizes(config["models"])
         check_counts(config["models"], "models")
-    if known("tasks", record.task) is None:  # of a package or a file that is trusted
+    if file_of("tasks", record.task) is None:  # of a package or a file that is trusted
         use_task_from_outside(str(config["tasks"]["_target_"]))
-    task = known("tasks", record.task) or task_from_outside(record.task) or {}
+    task = file_of("tasks", record.task) or task_from_outside(record.task) or {}
     names = tuple(task.get("locations", ()))
     for name in locations:
         if name not in names:

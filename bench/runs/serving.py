@@ -25,7 +25,7 @@ from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
 from bench.records import provenance, tracking
 from bench.records.code import code_hash, is_own
-from bench.records.equivalence import todays_name
+from bench.records.equivalence import current_name
 from bench.records.identity import Identity
 from bench.records.provenance import library_versions, sha256_of, version
 from bench.records.record_files import is_record, records_in
@@ -126,14 +126,14 @@ def find(identity: Identity, role: Role) -> RunRecord | None:
     if c.committed:
         places += [committed_path(run_id, c.task, c.preset) for run_id in run_ids]
     for path in places:
-        record = _read(path, identity.all, c.seed)
+        record = _finished_record(path, identity.all, c.seed)
         # Committed records of controls lie beside the others.
         if record and (record.role == "control") == (role == "control"):
             return record
     return None
 
 
-def _read(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
+def _finished_record(path: Path, expected: Collection[str], seed: int) -> RunRecord | None:
     """The finished record at ``path``, if there is one, which must be of an expected identity."""
     if not is_record(path):
         return None
@@ -279,7 +279,7 @@ def _agreed(statements: Sequence[_DataStatement], settings: dict[str, Any]) -> H
     for statement in by_code.values():
         with suppress(UserError):  # whoever asks for this very record is told what it is
             record = read_record(statement.path)
-            name = todays_name(record.config, record.provenance)
+            name = current_name(record.config, record.provenance)
             equal = name is not None and name.config["tasks"] == settings
             if equal and record.provenance.data == statement.data:
                 return record.provenance.data

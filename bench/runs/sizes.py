@@ -78,7 +78,8 @@ def _what_decides(
 def _examine_and_count(
     configuration: Configuration, task: Task, batch: Batch, device: torch.device
 ) -> tuple[Cost, Examined]:
-    """Without a look at what was examined before."""
+    """The cost and the examination of a model that is built for it, whatever was examined
+    before."""
     model = build_to_train(configuration, task, configuration.seed)
     examine_storage(model)  # an examination moves parameters, which overlapping ones do not allow
     model = model.to(device).train()

@@ -15,10 +15,10 @@ from bench.executors.interface import Executor
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.records.tracking import create_store
-from bench.runs.obtain import make_data, obtain_baselines
+from bench.runs.get_or_run import get_or_run_baselines, make_data
 from bench.runs.serving import known_data
-from bench.search.contender import Contender, ModelResult, Stage
-from bench.search.exchange import open_exchange
+from bench.search.coordinator import open_coordinator
+from bench.search.model_search import ModelResult, ModelSearch, Stage
 from bench.search.placement import open_executor
 from bench.search.plan import SweepPlan
 from bench.search.remaining.left import Remaining
@@ -68,7 +68,7 @@ def run_plan(
             make_data(configuration, report)
         storage = open_storage(plan.settings.storage, store.studies)
         configurations = [entry.configuration for entry in plan.entries]
-        exchange = open_exchange(plan.settings.storage, store.root)
+        coordinator = open_coordinator(plan.settings.storage, store.root)
         pace = Pace(report, title)
 
         def begin() -> None:
@@ -82,18 +82,18 @@ def run_plan(
         with open_executor(
             configurations, report, plan.runs, prepare=True, before_first=begin
         ) as executor:
-            contenders = [Contender(entry, storage, store, exchange) for entry in plan.entries]
-            names = [contender.study.name for contender in contenders]
-            with exchange.at(names) if exchange else nullcontext():
-                _drive(contenders, executor, pace)
-            for contender in contenders:
-                contender.finish(_is_blocked(contender, contenders))
-            if exchange:
-                exchange.take_in(store.root)
+            searches = [ModelSearch(entry, storage, store, coordinator) for entry in plan.entries]
+            names = [search.study.name for search in searches]
+            with coordinator.working_on(names) if coordinator else nullcontext():
+                _drive(searches, executor, pace)
+            for search in searches:
+                search.finish(_is_blocked(search, searches))
+            if coordinator:
+                coordinator.write_missing(store.root)
         baselines: list[RunRecord] = []
         for run in configuration.of_each_data_seed():
-            baselines += obtain_baselines(run, report)
-    return SweepResult([contender.result for contender in contenders], baselines)
+            baselines += get_or_run_baselines(run, report)
+    return SweepResult([search.result for search in searches], baselines)
 
 
 def records_of(
@@ -139,18 +139,18 @@ def _only_driver(store: Store) -> Iterator[None]:
         yield
 
 
-def _drive(contenders: Sequence[Contender], executor: Executor, pace: Pace) -> None:
+def _drive(searches: Sequence[ModelSearch], executor: Executor, pace: Pace) -> None:
     # What is asked about comes first: its rivals may take hours.
-    guests_first = sorted(contenders, key=lambda contender: not contender.entry.guest)
-    pace.begin(contenders)
-    running: dict[int, Contender] = {}
+    guests_first = sorted(searches, key=lambda search: not search.entry.guest)
+    pace.begin(searches)
+    running: dict[int, ModelSearch] = {}
     tickets = itertools.count()
-    space, reach = _first_space(contenders)
+    space, reach = _first_space(searches)
     # A guest has the settings of all others, and more where it needs them: theirs stay.
     spaces = {False: space, True: space}
-    for contender in contenders:
+    for search in searches:
         # Where no space can grow, no model waits for another one's trials.
-        contender.extend_space(space, Stage.TRIALS if reach else Stage.FINALS)
+        search.extend_space(space, Stage.TRIALS if reach else Stage.FINALS)
     try:
         while True:
             while len(running) < executor.slots:
@@ -161,51 +161,51 @@ def _drive(contenders: Sequence[Contender], executor: Executor, pace: Pace) -> N
                 running[ticket] = starting
             pace.show()
             if not running:
-                if any(contender.waits() for contender in contenders):
+                if any(search.waits() for search in searches):
                     pace.report("waiting for trials of other drivers", 0, 1)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     continue
-                going = [c for c in contenders if not _is_blocked(c, contenders)]
-                if all(contender.stage == Stage.FINALS for contender in going):
-                    if all(contender.is_over() for contender in going):
+                going = [search for search in searches if not _is_blocked(search, searches)]
+                if all(search.stage == Stage.FINALS for search in going):
+                    if all(search.is_over() for search in going):
                         return
                     continue
                 before = dict(spaces)
                 for guest in spaces:
-                    best = [c.best() for c in contenders if guest or not c.entry.guest]
+                    best = [search.best() for search in searches if guest or not search.entry.guest]
                     spaces[guest] = widened(before[guest], reach, filter(None, best))
-                for contender in going:
-                    guest = contender.entry.guest
+                for search in going:
+                    guest = search.entry.guest
                     grown = spaces[guest] != before[guest]
-                    next_stage = Stage(min(contender.stage + 1, Stage.FINALS))
-                    contender.extend_space(spaces[guest], Stage.TRIALS if grown else next_stage)
+                    next_stage = Stage(min(search.stage + 1, Stage.FINALS))
+                    search.extend_space(spaces[guest], Stage.TRIALS if grown else next_stage)
                 continue
             done = executor.wait()
-            contender = running.pop(done.ticket)
-            contender.take_result(done)
-            pace.count(contender, done)
+            search = running.pop(done.ticket)
+            search.take_result(done)
+            pace.count(search, done)
     except BaseException:
         with suppress(UserError):  # a database that is gone: the next start finds them lost
-            for contender in contenders:
-                contender.interrupt()
+            for search in searches:
+                search.interrupt()
         raise
 
 
-def _is_blocked(contender: Contender, contenders: Sequence[Contender]) -> bool:
+def _is_blocked(search: ModelSearch, searches: Sequence[ModelSearch]) -> bool:
     """Whether nobody knows yet how far a model's space grows, since a run was lost that decides."""
-    deciding = (c for c in contenders if contender.entry.guest or not c.entry.guest)
-    return contender.stage < Stage.FINALS and any(c.is_stuck for c in deciding)
+    deciding = (other for other in searches if search.entry.guest or not other.entry.guest)
+    return search.stage < Stage.FINALS and any(other.is_stuck for other in deciding)
 
 
-def _first_space(contenders: Sequence[Contender]) -> tuple[Space, Space]:
+def _first_space(searches: Sequence[ModelSearch]) -> tuple[Space, Space]:
     """The space that all start from, and the reach of those of its keys that can grow: none where a
-    contender does not try its whole grid. A committed search may have grown already."""
+    search does not try its whole grid. A committed search may have grown already."""
     space: dict[str, Sequence[Any]] = {}
     reach: dict[str, Sequence[Any]] = {}
-    for contender in contenders:
-        reach |= contender.study.reach
-        for key, values in contender.space.items():
+    for search in searches:
+        reach |= search.study.reach
+        for key, values in search.space.items():
             space[key] = max(space.get(key, ()), values, key=len)
-    if any(c.entry.settings > c.configuration.sweep.n_trials for c in contenders):
+    if any(search.entry.settings > search.configuration.sweep.n_trials for search in searches):
         return space, {}
     return space | {key: sorted(space[key]) for key in reach}, reach

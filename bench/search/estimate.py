@@ -25,7 +25,7 @@ from bench.search.forecast_table import (
 )
 from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, SweepPlan
-from bench.search.remaining.left import about, seconds_on_record
+from bench.search.remaining.left import duration_in_words, seconds_on_record
 from bench.training.building import build_task, build_to_train, resolve_device
 from bench.training.flops import SEEN, count_training_flops, typical_batch
 from bench.training.optimisation import plain_steps
@@ -70,8 +70,8 @@ class Estimate:
 
 
 def estimate(plan: SweepPlan, report: Report) -> list[Estimate]:
-    """For each model the cost at its default and, if another, at its largest setting; on another
-    device, that of all its settings."""
+    """Estimates of each model: its cost at its default and, if another, at its largest setting; on
+    another device, that of all its settings."""
     if plan.device_like is not None:
         return _estimate_for_device(plan, report)
     probes: list[tuple[Entry, str, dict[str, Any]]] = []
@@ -114,7 +114,8 @@ def _estimate_for_device(plan: SweepPlan, report: Report) -> list[Estimate]:
 
 
 def _sentence_of(error: Exception) -> str:
-    """Its sentence; of what nobody put into words, as in a package of one's own, also the place."""
+    """The sentence of an error; of what nobody put into words, as in a package of one's own, also
+    the place."""
     if isinstance(error, UserError | ValueError | torch.OutOfMemoryError):
         return str(error)
     return f"{type(error).__name__}: {error} in {place_of(error)}"
@@ -307,7 +308,7 @@ def print_run_count(configurations: Sequence[Configuration]) -> None:
     screen = console()
     if first.takes is not None:
         seconds = seconds_on_record(configurations)
-        time = "no run on record says how long" if seconds is None else about(seconds)
+        time = "no run on record says how long" if seconds is None else duration_in_words(seconds)
         screen.print(
             f"{NOTHING_WRITTEN}\n{amount(len(configurations), 'run')} of {tasks}: {time}",
             soft_wrap=True,

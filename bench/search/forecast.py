@@ -133,7 +133,7 @@ class Forecaster:
     def _seconds(
         self, counted: CountedTraining, precision: str, together: int
     ) -> tuple[Span, Span]:
-        """Of a training, and of its work alone."""
+        """Seconds of a training, and of its work alone."""
         device = self.device
         update = counted.stacked_update() if together > 1 else counted.update
         batch_making = Span(*(counted.batch_seconds,) * 3)
@@ -241,7 +241,7 @@ def _one_shape_of_batches(runs: Sequence[Configuration]) -> bool:
 
 @lru_cache
 def forecaster_of(name: str, threads: int = 1, device: str = "auto") -> Forecaster:
-    """For a device of the cards, or for this machine, whose rates are measured then.
+    """The forecaster of a device of the cards, or of this machine, whose rates are measured then.
 
     Raises:
         UserError: there is none of that name.

@@ -71,7 +71,7 @@ def _add(table: Table, label: str, runs: int, forecasts: Sequence[Forecast]) -> 
 
 
 def hours(span: Span) -> str:
-    """Of seconds: what is expected, and the range."""
+    """Seconds as hours: what is expected, and the range."""
     low, likely, high = (f"{value / 3600:.3g}" for value in span)
     return f"{likely} ({low}–{high})"
 

@@ -9,7 +9,7 @@ from bench.config.settings import Configuration
 from bench.config.source_files import use_places
 from bench.records.schema import Role, RunRecord, Study, write_record
 from bench.records.store import Store
-from bench.runs.obtain import computing, obtain
+from bench.runs.get_or_run import computing, get_or_run
 from bench.runs.serving import serve
 from core.errors import UserError
 from core.progress import Report
@@ -85,7 +85,7 @@ def _execute(job: Job, report: Report) -> Answer:
     configuration = job.configuration
     use_places(configuration.source_files)
     try:
-        record = obtain(configuration, role=job.role, study=job.study, report=report_job)
+        record = get_or_run(configuration, role=job.role, study=job.study, report=report_job)
     except UserError:
         refusal = computing().refusal_of(configuration)
         if refusal is None:

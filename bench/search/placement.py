@@ -17,11 +17,11 @@ from bench.executors.interface import Executor
 from bench.executors.processes import InProcess, Pool
 from bench.executors.served import ServedFirst
 from bench.records.code import home, imported_modules, is_own
-from bench.runs.obtain import make_data
+from bench.runs.get_or_run import make_data
 from bench.runs.serving import devices_elsewhere
-from bench.search.exchange import open_exchange
+from bench.search.coordinator import open_coordinator
 from bench.search.jobs import execute, served
-from bench.search.luggage import RunLuggage
+from bench.search.payload import JobPayload
 from bench.search.sharing import SharedRuns
 from core.errors import UserError
 from core.progress import Report
@@ -51,12 +51,12 @@ def open_executor(
         UserError: a cluster or a database that cannot be had.
     """
     first = configurations[0]
-    exchange = open_exchange(first.sweep.storage, first.store)
+    coordinator = open_coordinator(first.sweep.storage, first.store)
     with _alone(configurations, report, at_most, prepare, before_first) as executor:
-        if exchange is None:
+        if coordinator is None:
             yield executor
             return
-        with SharedRuns(executor, exchange, report) as shared:
+        with SharedRuns(executor, coordinator, report) as shared:
             yield shared
 
 
@@ -151,10 +151,10 @@ def _cluster(
             "have room on a node: give ray.num_cpus=1, or ray.num_gpus=1 or a part of one"
         )
     on_gpu = settings.num_gpus > 0 and first.device != "cpu"
-    luggage = RunLuggage.of_this_process("cuda" if on_gpu else "cpu", configurations)
+    payload = JobPayload.of_this_process("cuda" if on_gpu else "cpu", configurations)
     code = sorted(set(_packages(configurations)))
     with (
-        Cluster(execute, luggage, settings, workers, report, code) as cluster,
+        Cluster(execute, payload, settings, workers, report, code) as cluster,
         devices_elsewhere(cluster.device_class if on_gpu else "cpu"),
     ):
         yield cluster
@@ -167,7 +167,7 @@ def _packages(configurations: Iterable[Configuration]) -> Iterator[str]:
     for configuration in configurations:
         targets |= {configuration.models["_target_"], configuration.tasks["_target_"]}
     for target in targets:
-        if names_file(target):  # RunLuggage has it
+        if names_file(target):  # JobPayload has it
             continue
         module = target.rpartition(".")[0]
         for folder, package in [] if is_own(target) else home(module):

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
-from bench.config.command_line import read_with_lists, shown
+from bench.config.command_line import shown
 from bench.config.external import OURS, defaults_of, refuse_what_is_missing
 from bench.config.files import copied, models_of
-from bench.config.groups import GUEST, choices, record_name, taking_part
+from bench.config.groups import GUEST, choices, record_name, with_guests
 from bench.config.search_space import check_space
 from bench.config.sections import SweepSettings
 from bench.config.settings import Configuration
@@ -343,7 +343,7 @@ def _names(shared: Mapping[str, Any], chosen: Any) -> list[str]:
             'or name them: "models=[a,b]"'
         )
     if beside := guests_in(chosen):  # beside all that the task lists
-        with taking_part(beside):
+        with with_guests(beside):
             names = _names(shared, None)
         return list(dict.fromkeys([*names, *(f"{GUEST}{guest}" for guest in beside)]))
     if isinstance(chosen, str):
@@ -369,8 +369,3 @@ def _model_keys(configurations: Iterable[Configuration]) -> set[str]:
     for configuration in configurations:
         keys |= {f"models.{key}" for key in configuration.models}
     return keys - {"models._target_"}
-
-
-def make_plan(words: Sequence[str]) -> SweepPlan:
-    """As :func:`plan_sweep`, of command-line words."""
-    return plan_sweep(read_with_lists(words))

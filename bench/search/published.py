@@ -84,11 +84,11 @@ def _committed(configuration: Configuration) -> list[Chosen]:
     """What the committed searches for a model on a task chose."""
     c = configuration
     folder = COMMITTED / c.task / c.preset
-    return _chosen(folder, f"{c.task}-{c.model}-{c.preset}-*.json", when_changed(folder))
+    return _chosen_settings(folder, f"{c.task}-{c.model}-{c.preset}-*.json", when_changed(folder))
 
 
 @lru_cache(maxsize=64)  # every size of a figure asks for the same model
-def _chosen(folder: Path, pattern: str, _changed: int) -> list[Chosen]:
+def _chosen_settings(folder: Path, pattern: str, _changed: int) -> list[Chosen]:
     outcomes = []
     for path in records_in(folder, pattern):
         record = read_record(path)

@@ -8,9 +8,9 @@ from contextlib import suppress
 from bench.executors.interface import Done, Executor
 from bench.records.schema import FINISHED, RunRecord
 from bench.records.store import record_path
-from bench.runs.obtain import make_data
+from bench.runs.get_or_run import make_data
 from bench.runs.serving import identify
-from bench.search.exchange import Exchange, place_of
+from bench.search.coordinator import Coordinator, place_of
 from bench.search.jobs import Job
 from core.errors import UserError
 from core.progress import Report
@@ -24,14 +24,14 @@ class SharedRuns:
     They take no slot, so that others are begun meanwhile.
     """
 
-    def __init__(self, executor: Executor, exchange: Exchange, report: Report) -> None:
-        self._executor, self._exchange, self._report = executor, exchange, report
+    def __init__(self, executor: Executor, coordinator: Coordinator, report: Report) -> None:
+        self._executor, self._coordinator, self._report = executor, coordinator, report
         self._here: dict[int, tuple[str, Job]] = {}
         self._elsewhere: dict[int, Job] = {}
 
     @property
     def slots(self) -> int:
-        """Those of the executor, and one for each job that waits."""
+        """The executor's slots, and one for each job that waits."""
         return self._executor.slots + len(self._elsewhere)
 
     def submit(self, ticket: int, job: Job) -> None:
@@ -46,11 +46,11 @@ class SharedRuns:
         run = place_of(job.role, run_id)
         study = job.study.name if job.study else ""
         near = place_of("trial", run_id) if study else ""
-        claim = self._exchange.claim(run, near, study)
-        if claim.state == "held":
+        lease = self._coordinator.lease(run, near, study)
+        if lease.state == "held":
             return False
-        if claim.state == "done" and not (configuration.store / run).exists():
-            self._exchange.take(configuration.store, run, claim.record)
+        if lease.state == "done" and not (configuration.store / run).exists():
+            self._coordinator.write_record(configuration.store, run, lease.record)
         self._here[ticket] = run, job
         self._executor.submit(ticket, job)
         return True
@@ -74,9 +74,9 @@ class SharedRuns:
         record = done.value
         if isinstance(record, RunRecord) and record.outcome in FINISHED:
             path = record_path(record, job.configuration.store)
-            self._exchange.give(run, path.read_text())
+            self._coordinator.publish(run, path.read_text())
         else:
-            self._exchange.release(run)
+            self._coordinator.release(run)
 
     def __enter__(self) -> SharedRuns:
         return self
@@ -84,4 +84,4 @@ class SharedRuns:
     def __exit__(self, *_: object) -> None:
         with suppress(UserError):  # a server that is gone: what this driver has is soon another's
             for run, _job in self._here.values():
-                self._exchange.release(run)
+                self._coordinator.release(run)

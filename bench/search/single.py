@@ -12,7 +12,7 @@ from bench.config.settings import Configuration
 from bench.records.report import print_record
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, record_path
-from bench.runs.obtain import find_widths, make_data, obtain_baselines, serve_or_make
+from bench.runs.get_or_run import find_widths, get_or_run_baselines, load_or_run, make_data
 from bench.search.plan import SHORT_NAMES, Settings, some_model, warn_of_sizes, warn_of_warmup
 from core.errors import OK, RUN_FAILED, UserError
 from core.files import write_atomically
@@ -42,7 +42,7 @@ def make(settings: Settings) -> int:
     warn_of_warmup([configuration])
     warn_of_sizes([configuration])
     with progress() as report:
-        record, served = serve_or_make(configuration, report=report)
+        record, served = load_or_run(configuration, report=report)
     if served and record_path(record, configuration.store).is_relative_to(COMMITTED):
         print("nothing to do: this is one of the project's own records (committed=false makes it)")
     elif served:
@@ -73,7 +73,7 @@ def _make_predictors(settings: Settings, output: Path | None) -> int:
         )
     configuration = configuration_for_data(settings)
     with progress() as report:
-        records = obtain_baselines(configuration, report)
+        records = get_or_run_baselines(configuration, report)
     _print_and_write(records, configuration.store, output)
     if not records:
         print(f"{settings['tasks']} has no predictors without training")

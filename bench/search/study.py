@@ -36,19 +36,19 @@ from bench.search.jobs import describe_loss
 from core.seeding import derive_seed
 
 if TYPE_CHECKING:
-    from bench.search.exchange import Exchange
+    from bench.search.coordinator import Coordinator
 
 Result = TypeVar("Result")
 
 
-class Seen(NamedTuple):
+class SeedResult(NamedTuple):
     """What a setting came to with one seed, on validation; None without a number."""
 
     value: float | None
     loss: float | None
 
 
-OverSeeds = Mapping[str, Sequence[Seen]]  # key of a setting -> what it came to with each seed
+OverSeeds = Mapping[str, Sequence[SeedResult]]  # key of a setting -> what it came to with each seed
 TPE_PROPOSALS = 20  # until one is new; then the next setting of the random order is taken
 _DIRECTIONS = {"maximise": StudyDirection.MAXIMIZE, "minimise": StudyDirection.MINIMIZE}
 
@@ -62,7 +62,7 @@ class ModelStudy:
         name: states what is held fixed, so that changed settings never share a study.
         space: key -> values; may be empty, which is one setting.
         reach: all values of the keys that may get more, so that all spaces up to it are one study.
-        exchange: with the other drivers of the study; None where this process is its only writer.
+        coordinator: of all drivers of the study; None where this process is its only writer.
         budget: trials, that is different settings; more than the space holds means all of it.
         headline: the task's; its value on the validation split is what a trial is told.
     """
@@ -78,7 +78,7 @@ class ModelStudy:
         seed: int,
         headline: Headline,
         reach: Space | None = None,
-        exchange: Exchange | None = None,
+        coordinator: Coordinator | None = None,
     ) -> None:
         self.name, self.space, self.sampler, self.seed = name, space, sampler, seed
         self.reach = reach or {}
@@ -89,13 +89,13 @@ class ModelStudy:
         )
         self._grid = {key_of(setting): place for place, setting in enumerate(grid(space))}
         self.budget = min(budget, len(self._grid))
-        self._exchange = exchange
+        self._coordinator = coordinator
         self._mine: set[int] = set()  # trials that this process was given
         self._alone(self._recover)
 
     def _alone(self, act: Callable[[], Result]) -> Result:
         """What ``act`` gives, while no other driver changes the study."""
-        return self._exchange.alone(act) if self._exchange else act()
+        return self._coordinator.alone(act) if self._coordinator else act()
 
     def _recover(self, failed_too: bool = True) -> None:
         """Queue again every trial of the budget that did not come to an end of its own.
@@ -118,19 +118,23 @@ class ModelStudy:
         """Whether a trial runs, and nobody has it."""
         if trial.state != TrialState.RUNNING or trial.number in self._mine:
             return False
-        driver, exchange = trial.user_attrs.get("driver"), self._exchange
-        return exchange is None or driver in (None, exchange.name) or not exchange.alive(driver)
+        driver, coordinator = trial.user_attrs.get("driver"), self._coordinator
+        return (
+            coordinator is None
+            or driver in (None, coordinator.name)
+            or not coordinator.alive(driver)
+        )
 
     def _is_given_up(self, trial: FrozenTrial) -> bool:
         """Whether the driver of a trial was stopped, and those that go on can make it."""
         notes, failed = trial.user_attrs, trial.state == TrialState.FAIL
         stopped = failed and notes.get("outcome") == "interrupted" and not notes.get("lost")
-        return stopped and self._exchange is not None
+        return stopped and self._coordinator is not None
 
     def waits(self) -> bool:
         """Whether trials of the budget run elsewhere, or are queued; those of a driver that died or
         was stopped are queued again here."""
-        if self._exchange is None:
+        if self._coordinator is None:
             return False
         if self._elsewhere() or any(map(self._is_given_up, self.latest())):
             self._alone(lambda: self._recover(failed_too=False))
@@ -165,8 +169,8 @@ class ModelStudy:
         while self._waiting():
             trial = self.study.ask(self._distributions())
             if any(trial.number == attempt.number for attempt in self.latest()):
-                if self._exchange:
-                    trial.set_user_attr("driver", self._exchange.name)
+                if self._coordinator:
+                    trial.set_user_attr("driver", self._coordinator.name)
                 self._mine.add(trial.number)
                 return trial
             # Queued by a sweep with a larger budget, which queues it again when it comes back.
@@ -264,17 +268,17 @@ class ModelStudy:
 
         def rank(trial: FrozenTrial) -> tuple[float, float, int]:
             key = key_of(trial.user_attrs["setting"])
-            results = (over_seeds or {}).get(key, [_seen(trial)])
+            results = (over_seeds or {}).get(key, [_result_of(trial)])
             value = _mean([result.value for result in results], sign)
             return value, _mean([result.loss for result in results]), self._grid[key]
 
         complete = [t for t in self.latest() if t.state == TrialState.COMPLETE]
         return min(complete, key=rank).user_attrs["setting"] if complete else None
 
-    def seen(self, setting: Setting) -> Seen:
+    def seen(self, setting: Setting) -> SeedResult:
         """What the trial of a setting came to."""
-        results = (_seen(t) for t in self.latest() if t.user_attrs["setting"] == setting)
-        return next(results, Seen(None, None))
+        results = (_result_of(t) for t in self.latest() if t.user_attrs["setting"] == setting)
+        return next(results, SeedResult(None, None))
 
     def failures(self) -> list[str]:
         """Why trials have no value, for each of them."""
@@ -298,8 +302,8 @@ class ModelStudy:
         )
 
 
-def _seen(trial: FrozenTrial) -> Seen:
-    return Seen(trial.value, trial.user_attrs.get("loss"))
+def _result_of(trial: FrozenTrial) -> SeedResult:
+    return SeedResult(trial.value, trial.user_attrs.get("loss"))
 
 
 def _mean(values: Sequence[float | None], sign: int = 1) -> float:

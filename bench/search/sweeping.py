@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.config.command_line import shown
 from bench.config.network import with_available_text
-from bench.runs.obtain import find_widths
+from bench.runs.get_or_run import find_widths
 from bench.search.driver import run_plan
 from bench.search.plan import N_TRIALS, SPACE, Entry, SweepPlan, plan_sweep, warn_of_sizes
 from bench.search.remaining.left import Remaining

@@ -15,10 +15,10 @@ from bench.records.numbers import items_of, over_seeds
 from bench.records.report import in_full, table_of
 from bench.records.schema import RunRecord
 from bench.records.store import record_path
-from bench.search.contender import ModelResult
 from bench.search.driver import SweepResult
+from bench.search.model_search import ModelResult
 from core.amounts import amount
-from core.places import shown
+from core.places import readable
 from core.privacy import DETAILS
 from core.screen import console
 
@@ -47,9 +47,11 @@ def print_sweep(result: SweepResult, store: Path) -> None:
     paths = [record_path(record, store) for record in everything]
     for record, path in zip(everything, paths, strict=True):
         if record.outcome != "ok":
-            screen.print(f"record of a failure: {shown(path)}", soft_wrap=True)
+            screen.print(f"record of a failure: {readable(path)}", soft_wrap=True)
     for folder, number in Counter(path.parent for path in paths).items():
-        screen.print(f"{amount(number, 'record')} of this sweep in {shown(folder)}", soft_wrap=True)
+        screen.print(
+            f"{amount(number, 'record')} of this sweep in {readable(folder)}", soft_wrap=True
+        )
     if any(record.preset == "smoke" for record in records):
         screen.print(
             "preset smoke is there to see that everything works, and most of its rows get no rank: "
@@ -91,7 +93,7 @@ def _ranking(result: SweepResult, example: RunRecord) -> Table:
 
 
 def _budgets(models: Sequence[ModelResult]) -> str | None:
-    """Who had how many trials, where that is not the same for all."""
+    """A line that says which model had how many trials, where that is not the same for all."""
     if len({model.trials for model in models}) < 2:
         return None
     each = ", ".join(f"{model.label} {model.trials}" for model in models)

@@ -51,7 +51,8 @@ def compare(settings: SpeedSettings, report: Report, keep: Keep) -> dict[str, An
 
 
 def _one_model(settings: SpeedSettings, name: str, before: Path) -> dict[str, Any]:
-    """Both checkouts take turns, each the first in every second round."""
+    """Times of a model in both checkouts, which take turns, each the first in every second
+    round."""
     seconds: dict[str, list[float]] = {"before": [], "here": []}
     answers: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:

@@ -45,7 +45,7 @@ def measure_beside_peers(settings: SpeedSettings, report: Report, keep: Keep) ->
     for number, peer in enumerate(peers):
         activity = f"{peer.model} beside {peer.package}"
         alive = now_and_then(partial(report, activity, number, len(peers)))
-        rows.append(_beside(settings, peer, device, alive))
+        rows.append(_times_beside(settings, peer, device, alive))
         keep(measurement)
         report(activity, number + 1, len(peers))
     return measurement
@@ -65,10 +65,10 @@ def _peers_of(models: Sequence[str]) -> list[Peer]:
     return installed
 
 
-def _beside(
+def _times_beside(
     settings: SpeedSettings, peer: Peer, device: torch.device, alive: Callable[[], None]
 ) -> dict[str, Any]:
-    """Both take turns, each the first in every second round."""
+    """Times of a model and of its peer, which take turns, each the first in every second round."""
     length, vocabulary = settings.length[0], settings.vocabulary[0]
     ours = build_model(settings, peer.model, length, vocabulary, 0.0, peer.settings)
     shape = Shape(

@@ -213,7 +213,7 @@ class TimedModel:
         return saved.size
 
     def forward(self) -> float:
-        """Without gradients."""
+        """Seconds of a pass without gradients."""
         with evaluation_mode(self.model):
             return self._timed(lambda: self.model(self.batch.inputs))
 
@@ -257,7 +257,7 @@ class TimedModel:
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Where products are made in ``precision``, as the engine trains with it."""
+    """A block in which products are made in ``precision``, as the engine trains with it."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 

@@ -17,7 +17,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from bench.config.budgets import BUDGETS, TOLERANCE, Asked
+from bench.config.budgets import BUDGETS, TOLERANCE, SizeBudget
 from bench.config.settings import Configuration
 from bench.training.building import build_task, kept_random_state, load_subclass, prepare_data
 from bench.training.storage import count_parameters
@@ -32,7 +32,7 @@ MOST_REFUSED = 128  # widths in a row, of a model with a rule of its own
 TRIED_IN_A_ROW = 3  # widths of one step that must all be valid
 
 
-def width_for(configuration: Configuration, budget: Asked) -> int:
+def width_for(configuration: Configuration, budget: SizeBudget) -> int:
     """The width at which a model meets a budget; what was found is told on stderr.
 
     Raises:
@@ -55,14 +55,14 @@ _widths: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
-class Sized:
+class WidthAndSize:
     """A width, and what the model has at it."""
 
     width: int
     size: int
 
 
-def find_width(configuration: Configuration, budget: Asked) -> Sized:
+def find_width(configuration: Configuration, budget: SizeBudget) -> WidthAndSize:
     """The width whose model comes nearest to a budget; of two as near, the smaller.
 
     Raises:
@@ -106,7 +106,7 @@ def find_width(configuration: Configuration, budget: Asked) -> Sized:
 SizeAt = Callable[[int], int | None]  # width -> parameters or bytes; None where it is refused
 
 
-def _counter(configuration: Configuration, task: Task, budget: Asked) -> SizeAt:
+def _counter(configuration: Configuration, task: Task, budget: SizeBudget) -> SizeAt:
     """What a model of each width has."""
     refusals: dict[int, Exception] = {}
 
@@ -140,7 +140,8 @@ def _counter(configuration: Configuration, task: Task, budget: Asked) -> SizeAt:
 
 
 def _heads(configuration: Configuration) -> int:
-    """By which the width may have to be divisible; 1 where the model has no heads."""
+    """The number of heads, by which the width may have to be divisible; 1 where the model has
+    none."""
     heads = configuration.models.get("heads")
     return heads if isinstance(heads, int) and heads > 0 else 1
 
@@ -155,7 +156,8 @@ def _on_meta(build: Callable[[int], nn.Module], width: int) -> nn.Module:
             return build(width)
 
 
-def _size(configuration: Configuration, model: nn.Module, task: Task, budget: Asked) -> int:
+def _size(configuration: Configuration, model: nn.Module, task: Task, budget: SizeBudget) -> int:
+    """What a budget counts of a model: its parameters, or the bytes that it keeps of a sequence."""
     if budget.key == "models.parameters":
         return count_parameters(model)
     state_bytes = getattr(model, "state_bytes", None)
@@ -178,17 +180,19 @@ def _step_of_widths(configuration: Configuration, size_at: SizeAt) -> int:
     return 1  # a rule of its own: widths that are refused are passed over
 
 
-def _neighbours(size_at: SizeAt, step: int, amount: int) -> tuple[Sized | None, Sized | None]:
+def _neighbours(
+    size_at: SizeAt, step: int, amount: int
+) -> tuple[WidthAndSize | None, WidthAndSize | None]:
     """The largest width that has less than ``amount``, and the smallest that has as much: a model
     grows with its width."""
 
-    def valid(multiple: int, direction: int, end: int) -> Sized | None:
+    def valid(multiple: int, direction: int, end: int) -> WidthAndSize | None:
         """The next multiple that can be built, before ``end``."""
         for _ in range(MOST_REFUSED):
             if not 0 < multiple * step <= LARGEST_WIDTH or multiple == end:
                 return None
             if (size := size_at(multiple * step)) is not None:
-                return Sized(multiple * step, size)
+                return WidthAndSize(multiple * step, size)
             multiple += direction
         return None
 

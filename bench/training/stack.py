@@ -285,7 +285,7 @@ class _StackModule(LightningModule):
         return [place for place, key in enumerate(self.begun) if key in self.members]
 
     def _losses(self, batches: tuple[Batch, ...]) -> Tensor:
-        """(members,)"""
+        """The loss of every model on its batch, (members,)."""
         loss = self.loss[0]
 
         def with_parameters(of_one: dict[str, Tensor], batch: Batch) -> Tensor:

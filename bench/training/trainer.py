@@ -34,7 +34,7 @@ class _Hidden(DistributionFinder):
 
 
 @contextmanager
-def hidden(*packages: str) -> Iterator[None]:
+def packages_hidden(*packages: str) -> Iterator[None]:
     """Inside, ``packages`` that are not imported yet look as if they were not installed.
 
     Afterwards they can be imported as ever. Who has found one absent inside may remember that: in
@@ -68,9 +68,15 @@ def without_collections() -> Iterator[None]:
 with without_collections():
     import torch._dynamo  # noqa: F401  # PyTorch's optimisers need it, with all libraries in sight
 
-    with hidden("matplotlib", "scipy", "transformers"):
+    with packages_hidden("matplotlib", "scipy", "transformers"):
         from lightning.pytorch import LightningModule, Trainer
         from lightning.pytorch.plugins.environments import LightningEnvironment
         from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-__all__ = ["LightningEnvironment", "LightningModule", "SIGTERMException", "Trainer", "hidden"]
+__all__ = [
+    "LightningEnvironment",
+    "LightningModule",
+    "SIGTERMException",
+    "Trainer",
+    "packages_hidden",
+]

@@ -19,7 +19,7 @@ from bench.writing.requests import GenerationSettings, PromptSettings
 from core.errors import OK, UserError
 from core.escaping import markdown, markdown_code, markdown_lines
 from core.files import ROOT, write_atomically
-from core.places import shown
+from core.places import readable
 from core.progress import Report, progress
 from core.reading import Kind
 from core.screen import console
@@ -81,7 +81,7 @@ def continue_side_by_side(settings: PromptSettings) -> int:
         comparison = compare(settings, report)
     path = comparison.write(settings)
     print_comparison(comparison)
-    print(f"written to {shown(path)}")
+    print(f"written to {readable(path)}")
     return OK
 
 

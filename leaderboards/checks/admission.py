@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from bench.records.equivalence import form
-from bench.records.identity import settled
+from bench.records.equivalence import code_status
+from bench.records.identity import canonical_record
 from bench.records.record_files import records_below
 from bench.records.registry import known_model
 from bench.records.schema import RunRecord, read_record
@@ -23,20 +23,19 @@ from bench.records.segments import SUFFIX
 from bench.records.store import COMMITTED, Store
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT
-from core.privacy import DETAILS, told_word, without_places
-from core.progress import Report, counted, silent
+from core.privacy import DETAILS, public_word, without_places
+from core.progress import Report, silent, with_progress
 from core.reading import read_all
 from leaderboards.checks import derived_by_code as derived
-from leaderboards.checks import derived_metrics as following
-from leaderboards.checks import naming, numbers, studies, training
-from leaderboards.checks.agreement import Together, not_as_in
+from leaderboards.checks import derived_metrics, naming, numbers, studies, training
+from leaderboards.checks.agreement import SharedStatements, not_as_in
 from leaderboards.checks.naming import check_name
 
-SYSTEM = re.compile(r"\w+ \w+")  # as core.privacy.told_system has it
+SYSTEM = re.compile(r"\w+ \w+")  # as core.privacy.public_system has it
 COMMON = ROOT / "leaderboards"  # the records below it are the project's, not one's own
 RULES = (  # after those of names, by which the others know the settings
     *numbers.RULES,
-    *following.RULES,
+    *derived_metrics.RULES,
     *derived.RULES,
     *training.RULES,
     *studies.RULES,
@@ -58,14 +57,14 @@ def check(record: RunRecord, file: Path | None = None) -> RunRecord:
         if reason := rule(record):
             raise _refused(record.run_id, reason, file)
     # Older code that is proven equal had fewer settings, which the checks of numbers go by.
-    canonical = settled(record)
+    canonical = canonical_record(record)
     for rule in RULES:
         if reason := rule(canonical):
             raise _refused(record.run_id, reason, file)
     return record
 
 
-def take(together: Together, record: RunRecord, file: Path | None = None) -> set[str]:
+def take(together: SharedStatements, record: RunRecord, file: Path | None = None) -> set[str]:
     """Check a record against those before it; what of it they confirm.
 
     Raises:
@@ -115,7 +114,7 @@ def examine(
         UserError: without ``refused``, a record is none that may stand on a board, or another one
             contradicts it.
     """
-    new, together = {record.run_id for record in records}, Together()
+    new, together = {record.run_id for record in records}, SharedStatements()
     for record in records_beside(records) if among is None else among:
         # What stands there may be asked about itself, and be made again with other numbers.
         if record.run_id not in new or record.role == "baseline":
@@ -168,9 +167,9 @@ def left_open(record: RunRecord) -> str:
     """Why a record's headline cannot be worked out from the record itself, in a clause; "" if it
     can, and was when the record was checked."""
     metric = record.headline.name
-    if form(record.config, record.provenance) == "of an earlier form":
+    if code_status(record.config, record.provenance) == "stale":
         return "its code is neither here nor proven equal"
-    if record.outcome != "ok" or following.derives(record, metric):
+    if record.outcome != "ok" or derived_metrics.derives(record, metric):
         return ""
     return f"the card of its task does not say what else in a record {metric} follows from"
 
@@ -179,21 +178,21 @@ def checked_and_not(record: RunRecord, confirmed: Collection[str]) -> tuple[list
     """What was checked of a record, and what was not, in words.
 
     Args:
-        confirmed: what :meth:`Together.take` gave.
+        confirmed: what :meth:`SharedStatements.take` gave.
     """
     checked = ["content hash", "names", "settings", "identity", "headline", "ranges", "costs"]
     unchecked = ["that it was run at all, which only running it again can tell"]
     metric, role = record.headline.name, record.role
-    follows = following.derives(record, metric) and role != "control"
+    follows = derived_metrics.derives(record, metric) and role != "control"
     (checked if follows else unchecked).append(f"{metric} from what the record says of each item")
     others = {"provenance.data": "data hashes", "cost.parameters": "number of parameters"}
     for subject, words in others.items() if training.is_trained(record) else ():
         (checked if subject in confirmed else unchecked).append(f"{words} by other records")
     if role != "baseline" and known_model(record) is None:
         unchecked.append("its model, which is of another package")
-    if form(record.config, record.provenance) == "of an earlier form":
+    if code_status(record.config, record.provenance) == "stale":
         checked.remove("settings")
-        unchecked.append("its settings and code, which are of an earlier form")
+        unchecked.append("its settings and code, which is stale")
     return checked, unchecked
 
 
@@ -205,7 +204,7 @@ def tells(record: RunRecord) -> list[str]:
         words = shlex.split(made_by.command)
     except ValueError:  # a quote without its end
         words = ["", *made_by.command.split()]
-    private_texts += [word for word in words[1:] if "=" in word and told_word(word) != word]
+    private_texts += [word for word in words[1:] if "=" in word and public_word(word) != word]
     cause = DETAILS.sub("", record.cause or "")
     if without_places(cause) != cause:
         private_texts.append(cause)
@@ -225,14 +224,14 @@ def read_checked(
     for folder in folders:
         for path in records_below(folder):
             paths_by_name.setdefault(path.stem, []).append(path)
-    together = Together()
+    together = SharedStatements()
 
     def take_first(path: Path) -> RunRecord:
         record = read_record(path)
         take(together, record, path)
         return record
 
-    for first, *others in counted([*paths_by_name.values()], "reading records", report):
+    for first, *others in with_progress([*paths_by_name.values()], "reading records", report):
         accepted = list(read_all([first], take_first, refused))
         accepted += read_all(others, lambda path: check(read_record(path), path), refused)
         yield from accepted[:1]

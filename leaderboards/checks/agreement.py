@@ -14,9 +14,9 @@ from typing import Any
 
 from bench.records.code import is_own
 from bench.records.counted import data_are_rounded, same_length
-from bench.records.identity import settled
+from bench.records.identity import canonical_record
 from bench.records.provenance import sha256_of
-from bench.records.registry import known
+from bench.records.registry import file_of
 from bench.records.schema import RunRecord
 
 SPEED = "cost.training_flops for each token"
@@ -30,7 +30,7 @@ SAME_SPEED = 4.0
 
 
 @dataclass
-class Together:
+class SharedStatements:
     """What records say of the same thing: those that were taken in first decide, and whoever comes
     later must agree."""
 
@@ -77,8 +77,8 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     that was made by two states of equal code says one thing.
     """
     yield "run_id", sha256_of([record.identity, record.seed]), record.run_id
-    of_equal_weights = settled(record, bitwise=True).identity
-    record = settled(record)
+    of_equal_weights = canonical_record(record, bitwise=True).identity
+    record = canonical_record(record)
     yield from _of_the_task(record)
     if record.weights_sha256 is not None:
         yield from _of_the_size(record)
@@ -88,7 +88,7 @@ def shared(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
 def _of_the_task(record: RunRecord) -> Iterator[tuple[str, str, Any]]:
     """What the task makes of its settings, whichever model it is given."""
     task = sha256_of([record.task, record.provenance.task_code, record.config["tasks"]])
-    text_of_a_user = (known("tasks", record.task) or {}).get("locations")
+    text_of_a_user = (file_of("tasks", record.task) or {}).get("locations")
     # A task of somebody else may draw what every machine draws otherwise.
     ours = is_own(str(record.config["tasks"].get("_target_")))
     if ours and not text_of_a_user and not data_are_rounded(record):
@@ -150,8 +150,8 @@ def _of_the_weights(record: RunRecord, identity: str) -> Iterator[tuple[str, str
     """
     weights, ours = record.weights_sha256 or "", _is_ours(record)
     if record.provenance.device_class == "cpu":  # where equal code gives equal weights
-        twin = sha256_of([identity, record.seed, record.provenance.device])
-        yield "weights_sha256 by equal code", twin, weights
+        run_and_device = sha256_of([identity, record.seed, record.provenance.device])
+        yield "weights_sha256 by equal code", run_and_device, weights
     if record.role == "control":
         # Untrained controls keep the weights that their seed begins with: controls that differ in
         # dropout or positions share them with each other, and never with a run that was trained.

@@ -16,7 +16,15 @@ from itertools import pairwise
 from bench.records.schema import RunRecord
 from core.statistics import Interval, mean_of
 from leaderboards.checks import of_memories, of_moons
-from leaderboards.checks.points import Fact, Lacking, Points, contradicted, inside, points_in, ys
+from leaderboards.checks.points import (
+    Fact,
+    MissingPoints,
+    Points,
+    contradicted,
+    inside,
+    points_in,
+    ys,
+)
 
 FACTS, CHOICES = 16 * 4, 8  # of the published factual recall
 KNOWN = 0.99  # of what is asked, to count as recalled
@@ -35,7 +43,7 @@ def agrees(record: RunRecord) -> str | None:
         for fact in facts(record):
             reason = contradicted(fact.metric, test.get(fact.metric), *fact[1:])
             first_reason = first_reason or reason
-    except Lacking as lacking:
+    except MissingPoints as lacking:
         return str(lacking)
     except UNSHAPED:  # somebody else's numbers may have any shape
         return "its curves and arrays have not the shape that its metrics are worked out from"
@@ -51,7 +59,7 @@ def _state_tracking(record: RunRecord) -> Iterator[Fact]:
     guessed = record.role == "baseline" and ends
     whole = len(points) == longest and all(x == n for n, (x, _) in enumerate(points, start=1))
     if not (whole or guessed):
-        raise Lacking(f"its curves.{name} is not of all its {longest} positions")
+        raise MissingPoints(f"its curves.{name} is not of all its {longest} positions")
     windows = {f"accuracy/{to}x": (start, to) for start, to in pairwise([0, *factors])}
     for metric, (start, to) in {"accuracy": (1, factors[-1]), **windows}.items():
         low, high = start * length + 1, to * length

@@ -42,8 +42,8 @@ from leaderboards.checks.points import (
     TAKES,
     Expected,
     Points,
-    apart,
     contradicted,
+    distance,
     inside,
     points_of,
     weighted_unequally,
@@ -56,7 +56,7 @@ NOWHERE = (math.nan, math.nan)
 
 
 @dataclass(frozen=True)
-class Follows:
+class DerivedMetric:
     """What a metric follows from.
 
     Attributes:
@@ -81,7 +81,7 @@ class Follows:
     weights: float = 0.0
     span: tuple[float, float] = EVERYWHERE
 
-    def of(self, record: RunRecord) -> Iterator[Follows]:
+    def of(self, record: RunRecord) -> Iterator[DerivedMetric]:
         """This with the names and numbers of a record: once for each metric that it is about."""
         settings = record.config["tasks"]
         try:
@@ -166,7 +166,7 @@ class Follows:
         value, lists = record.metrics.get("test", {}).get(self.metric), self.values(record)
         if not lists:
             return None
-        expected = min(map(self._expected, lists), key=lambda candidate: apart(value, candidate))
+        expected = min(map(self._expected, lists), key=lambda candidate: distance(value, candidate))
         low, high = self.span
         where = f" at {low:g}" if low == high else f" from {low:g} to {high:g}"
         by = f"the {self.take} of {self.place}{'' if self.span == EVERYWHERE else where}"
@@ -182,7 +182,7 @@ class Follows:
 
 def derives(record: RunRecord, metric: str) -> bool:
     """Whether the card says what the metric follows from, and the record holds that."""
-    return any(entry.metric == metric and entry.values(record) for entry in _held(record))
+    return any(entry.metric == metric and entry.values(record) for entry in _entries_for(record))
 
 
 def agrees(record: RunRecord) -> str | None:
@@ -190,7 +190,7 @@ def agrees(record: RunRecord) -> str | None:
     mean of its items or of its array, and the end or the mean of its curve."""
     if record.outcome != "ok" or record.role == "trial":
         return None
-    entries = _held(record)
+    entries = _entries_for(record)
     lacking = [(entry.metric, entry.lacking(record)) for entry in entries]
     if record.role == "baseline":  # has some of the numbers that a model has
         checked = {metric for metric, reason in lacking if reason is None}
@@ -205,10 +205,10 @@ def agrees(record: RunRecord) -> str | None:
     return next(filter(None, _as_named(record)), None)
 
 
-def _held(record: RunRecord) -> list[Follows]:
+def _entries_for(record: RunRecord) -> list[DerivedMetric]:
     """What the card says of this record."""
-    entries: list[Follows] = []
-    for statement in stated(record.task):
+    entries: list[DerivedMetric] = []
+    for statement in entries_of_card(record.task):
         if statement.holds_for(record):
             entries += statement.of(record)
     return entries
@@ -217,15 +217,17 @@ def _held(record: RunRecord) -> list[Follows]:
 def _as_named(record: RunRecord) -> Iterator[str | None]:
     """What contradicts a metric among the items, curves and arrays that have its name."""
     spoken_of: set[str] = set()
-    for statement in stated(record.task):
+    for statement in entries_of_card(record.task):
         spoken_of.update(entry.place for entry in statement.of(record))
     for metric in record.metrics.get("test", {}):
         for section, held in (("per_sequence", record.per_sequence), ("arrays", record.arrays)):
             if _are_numbers(held.get(metric)) and f"{section}.{metric}" not in spoken_of:
-                yield Follows(metric, "mean", f"{section}.{metric}", EXACT).contradicted(record)
+                yield DerivedMetric(metric, "mean", f"{section}.{metric}", EXACT).contradicted(
+                    record
+                )
         if f"curves.{metric}" not in spoken_of:
             candidates = [
-                Follows(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")
+                DerivedMetric(metric, take, f"curves.{metric}", EXACT) for take in ("last", "mean")
             ]
             reasons = [candidate.contradicted(record) for candidate in candidates]
             yield reasons[0] if all(reasons) else None
@@ -251,7 +253,7 @@ def _not_on_its_curve(record: RunRecord, metric: str) -> str | None:
 
 
 @cache
-def stated(task: str) -> tuple[Follows, ...]:
+def entries_of_card(task: str) -> tuple[DerivedMetric, ...]:
     """What the card of a task says.
 
     Raises:
@@ -260,11 +262,11 @@ def stated(task: str) -> tuple[Follows, ...]:
     statements = []
     for metric, entries in card_of(task).get("follows", {}).items():
         for entry in entries if isinstance(entries, list) and entries else [entries]:
-            statements.append(_read(task, metric, entry))
+            statements.append(_read_entry(task, metric, entry))
     return tuple(statements)
 
 
-def _read(task: str, metric: str, entry: Any) -> Follows:
+def _read_entry(task: str, metric: str, entry: Any) -> DerivedMetric:
     left = dict(entry) if isinstance(entry, Mapping) else {}
     only_with, within = left.pop("only_with", {}), left.pop("within", None)
     only_of, at, over = left.pop("only_of", []), left.pop("at", ""), left.pop("over", "")
@@ -281,7 +283,7 @@ def _read(task: str, metric: str, entry: Any) -> Follows:
     sound = _is_number(within) and lists and spans and weighs and name and not more
     if take in TAKES and section in SECTIONS and sound and (at != "*" or "*" in metric):
         taken = metric, take, str(place), float(within)
-        return Follows(*taken, only_with, tuple(only_of), at, over, float(weights))
+        return DerivedMetric(*taken, only_with, tuple(only_of), at, over, float(weights))
     raise UserError(
         f"tasks/{task}.yaml: card.follows.{metric} is not like {{mean: per_sequence.accuracy, "
         f"within: 1.0e-6}}: one of {', '.join(TAKES)}, of {' or '.join(SECTIONS)}.NAME, and within"

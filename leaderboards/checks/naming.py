@@ -13,10 +13,10 @@ from pydantic_core import PydanticSerializationError
 from bench.config.groups import DESCRIPTIVE, model_groups, task_card, task_from_outside
 from bench.config.source_files import class_name, source_name
 from bench.records.code import is_own
-from bench.records.equivalence import Code, Name, todays_name
+from bench.records.equivalence import Code, Name, current_name
 from bench.records.identity import identity_of
 from bench.records.provenance import COMPUTING_LIBRARIES, KERNELS, PROTOCOL_VERSION, sha256_of
-from bench.records.registry import known, known_model, names, why_misshapen, why_unknown
+from bench.records.registry import file_of, known_model, names, why_misshapen, why_unknown
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
 
@@ -76,7 +76,7 @@ def _names(record: RunRecord) -> str | None:
         return f"its preset {record.preset!a} is unknown here"
     if reason := why_misshapen(record):
         return reason
-    today = todays_name(record.config, record.provenance)
+    today = current_name(record.config, record.provenance)
     code = Code.of(record.config, record.provenance)
     external = record.role != "baseline" and known_model(record) is None
     if today:
@@ -90,7 +90,7 @@ def _names(record: RunRecord) -> str | None:
     if record.role != "baseline" and not external:
         classes["models"] = (code.model, record.model)
     for section, (target, name) in classes.items():
-        file = known_model(record) if section == "models" else known("tasks", record.task)
+        file = known_model(record) if section == "models" else file_of("tasks", record.task)
         usual = target == (file or {}).get("_target_")  # else every file has to be read
         if not is_own(target) or not (usual or name in _owners().get(target, (name,))):
             return f"its config.{section}._target_ is {target[:200]!a}, which is not '{name}'"
@@ -99,7 +99,7 @@ def _names(record: RunRecord) -> str | None:
 
 def _incomplete(record: RunRecord, config: Mapping[str, Any]) -> str | None:
     """A record holds every setting: one that is left out would be another run of the same name."""
-    files = {"tasks": known("tasks", record.task), "models": known_model(record)}
+    files = {"tasks": file_of("tasks", record.task), "models": known_model(record)}
     for section, file in files.items():
         left_out = (*DESCRIPTIVE, *(file or {}).get("locations", ()))
         for key in file or ():
@@ -114,7 +114,7 @@ def _owners() -> dict[str, set[str]]:
     names_by_class: dict[str, set[str]] = {}
     for group in ("tasks", *model_groups()):
         for name in names(group):
-            target = str((known(group, name) or {}).get("_target_"))
+            target = str((file_of(group, name) or {}).get("_target_"))
             names_by_class.setdefault(target, set()).add(name)
     return names_by_class
 
@@ -158,7 +158,7 @@ def _labels() -> frozenset[str]:
     labels: set[str] = set()
     for group in model_groups():
         for name in names(group):
-            label = (known(group, name) or {}).get("card", {}).get("label")
+            label = (file_of(group, name) or {}).get("card", {}).get("label")
             labels |= {name.casefold(), str(label).casefold()}
     return frozenset(labels)
 

@@ -9,14 +9,15 @@ from itertools import pairwise, takewhile
 
 from bench.records.schema import RunRecord
 from core.statistics import mean_of
-from leaderboards.checks.points import Fact, Lacking, Points, points_in, slope, ys
+from leaderboards.checks.points import Fact, MissingPoints, Points, points_in, slope, ys
 
 RECALLED = 0.99  # of what was written, for a memory to hold it
 HELD = (RECALLED, 0.5)
 
 
 def facts(record: RunRecord) -> Iterator[Fact]:
-    """Of the battery, or of the experiments with integers."""
+    """What the metrics of a record of the battery, or of the experiments with integers, have to
+    be."""
     if record.config["tasks"]["material"] == "integers":
         yield from _experiments(record)
         return
@@ -24,7 +25,7 @@ def facts(record: RunRecord) -> Iterator[Fact]:
     for part, facts_of_part in _PARTS.items():
         try:
             yield from facts_of_part(record)
-        except Lacking:
+        except MissingPoints:
             if part not in lost:  # to numbers that are not finite, before it had a curve
                 raise
 
@@ -77,7 +78,7 @@ def _recency(record: RunRecord) -> Iterator[Fact]:
 
 def _forgetting(record: RunRecord) -> Iterator[Fact]:
     if "forgetting_matrix" not in record.arrays:
-        raise Lacking("it has no arrays.forgetting_matrix, by which its metrics are checked")
+        raise MissingPoints("it has no arrays.forgetting_matrix, by which its metrics are checked")
     for replay, rows in record.arrays["forgetting_matrix"].items():
         suffix, last = "" if replay == "0" else f"_replay_{replay}", rows[-1]
         by = f"what arrays.forgetting_matrix tells of it at {replay}"

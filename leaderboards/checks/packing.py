@@ -13,8 +13,8 @@ from bench.records.segments import PackedRecord, canonical, records_of, write_se
 from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
 from core.files import write_atomically
-from core.places import shown
-from core.progress import Report, counted, silent
+from core.places import readable
+from core.progress import Report, silent, with_progress
 from leaderboards.checks.admission import no_such_run
 
 
@@ -28,12 +28,12 @@ def pack(records: Path, report: Report = silent) -> None:
     paths = [path for path in records_below(records) if path.is_file()]
     folders = sorted({path.parent for path in paths})
     segments = moved = packed_before = 0
-    for folder in counted(folders, "folders packed", report):
+    for folder in with_progress(folders, "folders packed", report):
         packed = _pack_folder(folder)
         segments += len(packed.segments)
         moved += packed.moved
         packed_before += packed.packed_before
-    below = f"below {shown(records)}"
+    below = f"below {readable(records)}"
     if moved:
         into = amount(segments, "new segment")
         print(f"{amount(moved, 'record')} moved into {into} {below}")
@@ -68,7 +68,7 @@ def _pack_folder(folder: Path) -> _PackedFolder:
             continue
         file = read_file(path)
         if file.content_sha256 in withdrawn:
-            print(f"{shown(path)} stays a file: the same record was withdrawn before")
+            print(f"{readable(path)} stays a file: the same record was withdrawn before")
             continue
         packed = before.get(path.stem)
         if packed is not None and packed.content_sha256 == file.content_sha256:
@@ -120,11 +120,11 @@ def withdraw(run_ids: Sequence[str], records: Path) -> None:
         was_file = path.is_file()
         path.unlink(missing_ok=True)
         packed = packed_in(path.parent).get(run_id)
-        done = [f"its file in {shown(path.parent)} is deleted"] if was_file else []
+        done = [f"its file in {readable(path.parent)} is deleted"] if was_file else []
         if packed is not None:
             _withdraw(path.parent, {packed.content_sha256: run_id})
             done.append(
-                f"a line of {shown(path.with_name(WITHDRAWN))}; without it, it counts again"
+                f"a line of {readable(path.with_name(WITHDRAWN))}; without it, it counts again"
             )
         print(f"withdrawn: {run_id} ({'; '.join(done)})")
 
@@ -138,7 +138,7 @@ def _paths(run_ids: Sequence[str], records: Path) -> dict[str, Path]:
     path_by_run = {path.stem: path for path in records_below(records)}
     for run_id in run_ids:
         if run_id not in path_by_run:
-            raise no_such_run(run_id, shown(records), path_by_run)
+            raise no_such_run(run_id, readable(records), path_by_run)
     return {run_id: path_by_run[run_id] for run_id in run_ids}
 
 
@@ -160,4 +160,4 @@ def unpack(run_ids: Sequence[str], records: Path, target: Path) -> None:
     for run_id, path in _paths(run_ids, records).items():
         place = target / f"{run_id}.json"
         write_atomically(place, as_file(path))
-        print(shown(place))
+        print(readable(place))

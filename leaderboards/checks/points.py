@@ -28,7 +28,7 @@ class Fact(NamedTuple):
     within: float = EXACT
 
 
-class Lacking(Exception):
+class MissingPoints(Exception):
     """A record has not what its metrics are worked out from; says what, in a clause."""
 
 
@@ -40,10 +40,10 @@ def points_in(record: RunRecord, name: str) -> Points:
     """The points of a curve.
 
     Raises:
-        Lacking: the record has no such curve.
+        MissingPoints: the record has no such curve.
     """
     if name not in record.curves:
-        raise Lacking(f"it has no curves.{name}, by which its metrics are checked")
+        raise MissingPoints(f"it has no curves.{name}, by which its metrics are checked")
     return points_of(record.curves[name])
 
 
@@ -117,7 +117,7 @@ TAKES: dict[str, Callable[[Points], Expected]] = {  # as cards call them
 }
 
 
-def apart(value: float | None, expected: Expected) -> float:
+def distance(value: float | None, expected: Expected) -> float:
     """How far a number is from what it should be."""
     if value is None or expected is None:
         return 0.0 if value is expected else math.inf
@@ -141,7 +141,7 @@ def contradicted(
     reason = f"{by} is {low:g}" + (f" to {high:g}" if high > low else "")
     if value is None:
         return f"it has no metrics.test.{metric}, and {reason}"
-    if apart(value, expected) <= within * max(1.0, abs(low), abs(high)):
+    if distance(value, expected) <= within * max(1.0, abs(low), abs(high)):
         return None
     return f"its metrics.test.{metric} is {value}, and {reason}"
 

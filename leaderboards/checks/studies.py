@@ -28,7 +28,7 @@ def _study(record: RunRecord) -> str | None:
         return f"its study {reason}"
     if all(trial.score is None for trial in study.trials):
         return None if record.outcome != "ok" else "its study has no trial with a value"
-    if not _chosen(record):
+    if not _best_trials(record):
         return "its config is not the best one of its study's trials"
     # A search may have gone on after the code had changed and was proven equal.
     if record.seed == 0 and run_ids_of(record).isdisjoint(trial.run_id for trial in study.trials):
@@ -36,7 +36,7 @@ def _study(record: RunRecord) -> str | None:
     return None
 
 
-def _chosen(record: RunRecord) -> list[Trial]:
+def _best_trials(record: RunRecord) -> list[Trial]:
     """The trials of a record's study that have its setting, and that no other is better than."""
     trials = record.study.trials if record.study else []
     best = _best_score(record, trials)
@@ -56,7 +56,7 @@ def not_as_chosen(record: RunRecord) -> str:
     The number of the same run on another processor may be any that a run of its setting has, so
     this refutes nothing.
     """
-    chosen = _chosen(record)
+    chosen = _best_trials(record)
     if not chosen:
         return ""
     trial = chosen[0]

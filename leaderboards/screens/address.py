@@ -16,23 +16,23 @@ PAGE = "page"  # where the session keeps which one is drawn
 FRAME = "embed"  # how Streamlit's own words begin: embed=true, embed_options=…
 
 
-def asked(key: str) -> str | None:
+def word_of_address(key: str) -> str | None:
     """What the address has for a word that the page knows."""
-    _known().add(key)
+    _words_asked().add(key)
     return st.query_params.get(key)
 
 
 def say_strangers() -> None:
     """Name what the address has and the page, which has been drawn, never asked for. What it asked
     for at an earlier visit is no stranger: a control comes and goes with another one."""
-    words = _known()
+    words = _words_asked()
     for key in st.query_params:
         if key not in words and not key.startswith(FRAME):
             hint = nearest(key, words) if words else "it has no controls"
             say(f"This page has nothing to set by '{key}' in the address: {hint}")
 
 
-def _known() -> set[str]:
+def _words_asked() -> set[str]:
     """The words that the page has asked for in this window."""
     known: set[str] = st.session_state.setdefault(f"words of {st.session_state.get(PAGE)}", set())
     return known
@@ -50,7 +50,7 @@ def one_of(
     """One of several; the address may name another than the default."""
     index = options.index(default) if default in options else 0
     _follow(key, options[index])
-    wanted = asked(key)
+    wanted = word_of_address(key)
     if wanted is not None and wanted not in options:
         say(f"{_unknown(label, wanted, options)} This shows {options[index]}.")
     return str(place.selectbox(label, options, index, key=key, bind=BOUND))
@@ -60,7 +60,7 @@ def some_of(
     label: str, options: Sequence[str], key: str, default: Sequence[str], place: Any = st
 ) -> list[str]:
     """Any of several; the address may name others than the default ones."""
-    asked(key)
+    word_of_address(key)
     for wanted in st.query_params.get_all(key):
         if wanted not in options:
             say(_unknown(label, wanted, options))
@@ -86,13 +86,13 @@ def _unknown(label: str, wanted: str, options: Sequence[str]) -> str:
 
 def words(label: str, key: str, place: Any = st) -> str:
     """Words to search for."""
-    asked(key)
+    word_of_address(key)
     return str(place.text_input(label, key=key, bind=BOUND, type="search") or "")
 
 
 def is_on(label: str, key: str, default: bool = False, place: Any = st) -> bool:
     """A switch."""
-    wanted = asked(key)
+    wanted = word_of_address(key)
     if wanted is not None and wanted not in SWITCHED:
         state = SWITCHED[int(not default)]
         say(f"{label}: '{wanted}' is neither true nor false. This shows {state}.")

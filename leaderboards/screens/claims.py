@@ -7,7 +7,7 @@ import streamlit as st
 from leaderboards.contents import ClaimLine, OpenBoard
 from leaderboards.render import PRESETS
 from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_on, one_of, say, words
+from leaderboards.screens.address import is_on, one_of, say, word_of_address, words
 from leaderboards.views.claims import (
     AT_FIRST,
     claim_page,
@@ -28,7 +28,7 @@ def show() -> None:
     """The page of the claims."""
     board = page.board()
     page.text(title="Claims")
-    wanted = asked("claim")
+    wanted = word_of_address("claim")
     if wanted is not None and (claim := find(board, wanted)):
         page.show([claim_page(board, claim)])
     elif wanted is not None:
@@ -67,14 +67,14 @@ def _filtered(board: OpenBoard, claims: list[ClaimLine]) -> list[ClaimLine]:
     task = one_of("Task", [ANY, *tasks], "task", ANY, fourth)
     matching = filtered(
         claims,
-        verdict=_asked(verdict),
-        preset=_asked(preset),
-        figure=_asked(figure),
+        verdict=_or_empty(verdict),
+        preset=_or_empty(preset),
+        figure=_or_empty(figure),
         search=words("Search", "find", fifth),
     )
     of_task = [c for c in matching if task == ANY or task in by_figure.get(c.figure, ())]
     return sorted(of_task, key=lambda claim: IN_BAR.index(claim.verdict))
 
 
-def _asked(choice: str) -> str:
+def _or_empty(choice: str) -> str:
     return "" if choice == ANY else choice

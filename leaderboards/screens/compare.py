@@ -12,10 +12,10 @@ from leaderboards.views.compare import (
     common_tables,
     compare,
     costs,
+    difference_in_words,
     differing_settings,
     items_chart,
     seeds_chart,
-    told,
 )
 from leaderboards.views.links import to_model, to_table
 from leaderboards.views.models import models
@@ -51,7 +51,7 @@ def show() -> None:
     model_links = [(labels[model], to_model(model)) for model in (a, b)]
     page.links([("the table", to_table(row_a)), *model_links])
     _differences(result)
-    _beside(board, result)
+    _side_by_side(board, result)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
@@ -76,17 +76,17 @@ def _differences(result: RowComparison) -> None:
     left, right = st.columns(2)
     with left:
         if result.by_seed:
-            page.text(told(result.by_seed, "seed"), heading="By seed")
+            page.text(difference_in_words(result.by_seed, "seed"), heading="By seed")
             page.plot(seeds_chart(result, is_dark()), "The difference of each seed")
     with right:
         if result.by_item:
-            page.text(told(result.by_item, "test item"), heading="By test item")
+            page.text(difference_in_words(result.by_item, "test item"), heading="By test item")
             page.plot(items_chart(result, is_dark()), "How differences of test items are spread")
     if result.missing:
         page.text(result.missing)
 
 
-def _beside(board: OpenBoard, result: RowComparison) -> None:
+def _side_by_side(board: OpenBoard, result: RowComparison) -> None:
     names = {"a": result.a.label, "b": result.b.label}
     config = {key: st.column_config.TextColumn(name) for key, name in names.items()}
     left, right = st.columns(2)

@@ -140,7 +140,7 @@ class Guard:
         Raises:
             UserError: this Streamlit is made in another way.
         """
-        net_util.get_external_ip = _not_asked
+        net_util.get_external_ip = _no_external_address
         make = getattr(starlette_server, "create_starlette_app", None)
         if make is None:
             raise self.other_version()
@@ -160,5 +160,5 @@ class Guard:
         )
 
 
-def _not_asked() -> None:
-    """In place of Streamlit's question to a server abroad: the address is not known."""
+def _no_external_address() -> None:
+    """In place of Streamlit's request to a server on the internet for this machine's address."""

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.amounts import amount
 from leaderboards.screens import page
-from leaderboards.screens.address import asked, say, words
+from leaderboards.screens.address import say, word_of_address, words
 from leaderboards.tables.summaries import COMMITTED
 from leaderboards.views import records
 from leaderboards.views.links import in_app, to_record
@@ -21,7 +21,7 @@ def show() -> None:
     if not board.count("records"):
         page.text(title="Record", lead="These numbers are published ones: there are no records.")
         return
-    wanted, origin = asked("record"), asked("origin") or ""
+    wanted, origin = word_of_address("record"), word_of_address("origin") or ""
     found_record = records.record(board, wanted, origin) if wanted else None
     if wanted and found_record is None:
         of = f" of origin '{origin}'" if origin else ""
@@ -31,7 +31,7 @@ def show() -> None:
         with top:
             page.text(title="Records")
         return
-    found_record = found_record or records.record(board, records.first(board))
+    found_record = found_record or records.record(board, records.first_record_shown(board))
     assert found_record is not None
     page.show(records.record_page(found_record, models(board), in_app))
 

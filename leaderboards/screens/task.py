@@ -12,7 +12,15 @@ import streamlit as st
 from leaderboards.contents import OpenBoard, Row, measured_rows
 from leaderboards.render import as_csv, name, task_label, with_arrow
 from leaderboards.screens import page
-from leaderboards.screens.address import asked, is_dark, is_on, one_of, say, some_of, words
+from leaderboards.screens.address import (
+    is_dark,
+    is_on,
+    one_of,
+    say,
+    some_of,
+    word_of_address,
+    words,
+)
 from leaderboards.views import curves as drawn
 from leaderboards.views.dots import STEP, dots
 from leaderboards.views.links import in_app, link, to_model, to_record
@@ -59,7 +67,7 @@ def show() -> None:
     where = {"preset": table.preset, "variant": table.variant}
     page.show(replication_parts(board, table.task, **where))
     _curves(board, table)
-    _about(board, table, tables_of_task)
+    _cards_and_claims(board, table, tables_of_task)
 
 
 def _table(
@@ -91,7 +99,7 @@ def _numbers(board: OpenBoard, table: RankedTable[Row]) -> None:
     rows = table.rows
     contents = contents_of(board, rows)
     table_lines = lines(rows, contents)
-    wanted = (asked("selected") or "").split(",")
+    wanted = (word_of_address("selected") or "").split(",")
     chosen = [place for place, row in enumerate(rows) if row.model in wanted]
     models = {"", *(row.model for row in rows)}
     lost = [model for model in wanted if model not in models]
@@ -135,7 +143,7 @@ def _remember(picked: Sequence[Row]) -> None:
 
 
 def _lead_on(rows: Sequence[Row]) -> None:
-    """From rows to their models, their records, and the comparison of two of them."""
+    """Links from rows to their models, their records, and the comparison of two of them."""
     models = list(dict.fromkeys(row.model for row in measured_rows(rows)))
     if len(models) == 2:
         target = link("compare", a=models[0], b=models[1])
@@ -168,7 +176,7 @@ def _curves(board: OpenBoard, table: RankedTable[Row]) -> None:
         sources = drawn.sources(lines)
         wanted = some_of("Sources", sources, "sources", drawn.sources_at_first(lines))
         lines = drawn.from_sources(lines, wanted)
-    named_lines = drawn.named(lines)
+    named_lines = drawn.with_legend_names(lines)
     names = list(dict.fromkeys(name for name, _ in named_lines))
     shown_names = some_of("Models", names, "models", drawn.at_first(named_lines, table.rows))
     if not shown_names:
@@ -190,7 +198,7 @@ def _curves(board: OpenBoard, table: RankedTable[Row]) -> None:
     )
 
 
-def _about(
+def _cards_and_claims(
     board: OpenBoard, table: RankedTable[Row], tables_of_task: Sequence[RankedTable[Brief]]
 ) -> None:
     page.show(claim_parts(board, table.task, in_app))

@@ -22,7 +22,7 @@ STYLE = ("<style>", "</style>")
 
 
 def _own_style() -> str:
-    """That of the app's own parts, which is a template of the app, and that of pages."""
+    """The style of the app's own parts, which is a template of the app, and that of pages."""
     app = markup("style").strip().removeprefix(STYLE[0]).removesuffix(STYLE[1])
     return app + (OWN / "site.css").read_text()
 
@@ -32,7 +32,7 @@ def _own_script() -> str:
     return (OWN / "site.js").read_text().replace("INK_BY_THEME", ink)
 
 
-def _of_itables(name: str) -> str:
+def _file_of_itables(name: str) -> str:
     place = distribution("itables").locate_file(f"itables/html/{name}")
     return Path(str(place)).read_text()
 
@@ -54,7 +54,7 @@ def _licences() -> str:
 def _sorting() -> str:
     """DataTables as itables ships it. It is a module, and a browser loads no module from a file of
     a folder, so that a script holds its text and imports that."""
-    source = json.dumps(_of_itables("dt_bundle.js"))
+    source = json.dumps(_file_of_itables("dt_bundle.js"))
     blob = f'new Blob([{source}], {{type: "text/javascript"}})'
     return f"window.sorting = import(URL.createObjectURL({blob}));\n"
 
@@ -69,7 +69,7 @@ def _drawing() -> str:
 ASSETS: Mapping[str, Callable[[], str]] = {
     "assets/site.css": _own_style,
     "assets/site.js": _own_script,
-    "assets/tables.css": partial(_of_itables, "dt_bundle.css"),
+    "assets/tables.css": partial(_file_of_itables, "dt_bundle.css"),
     "assets/tables.js": _sorting,
     "assets/vega.js": _drawing,
     "assets/licences.txt": _licences,

@@ -34,7 +34,7 @@ class Badge(NamedTuple):
 
 
 def of_task(task: TaskPages) -> Badge:
-    """Who leads the table that the task opens on."""
+    """A badge that names who leads the table that the task opens on."""
     label = task_label(task.name)
     rows = task.tables[0].table.rows if task.tables else ()
     ahead = list(dict.fromkeys(plain(row.label) for row in rows if row.rank_best == 1))

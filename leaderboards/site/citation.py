@@ -10,7 +10,7 @@ from core.escaping import latex
 from core.files import ROOT
 from leaderboards.contents import Row
 from leaderboards.render import count, number, rank, with_arrow
-from leaderboards.site.tasks import Shown
+from leaderboards.site.tasks import PageTable
 from leaderboards.views.sentences import notes
 from leaderboards.views.tables import unique_names
 
@@ -43,7 +43,7 @@ def bibtex(digest: str, year: str, name: str = "", title: str = "") -> bytes:
     return f"% board {digest}\n@misc{{{key},\n{body}\n}}\n".encode()
 
 
-def table(placed: Shown, digest: str) -> bytes:
+def table(placed: PageTable, digest: str) -> bytes:
     """A table of a task for a paper; it needs no package."""
     ranked_table, rows = placed.table, placed.table.rows
     score = with_arrow(ranked_table.metric, rows[0].direction)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from core.amounts import amount
 from core.errors import OK
-from core.places import shown
+from core.places import readable
 from core.progress import progress
 from leaderboards.export import ExportRequest
-from leaderboards.site.folder import listed, write
+from leaderboards.site.folder import exported_files, write
 from leaderboards.site.site import Site
 
 
@@ -18,14 +18,14 @@ def export(request: ExportRequest) -> int:
         UserError: the folder has other files, or the board cannot be read.
     """
     target = request.target
-    listed(target)  # refused at once, not after all pages are made
+    exported_files(target)  # refused at once, not after all pages are made
     with progress() as report:
         site = Site(request.board)
         count, changed = write(target, site.digest, site.files(report))
     board_name = site.digest[:12]
     print(
-        f"{shown(target)}: {amount(count, 'file')} of board {board_name}, {changed} of them new or "
-        "changed"
+        f"{readable(target)}: {amount(count, 'file')} of board {board_name}, {changed} of them new "
+        "or changed"
     )
     print(f"open {(target / 'index.html').resolve().as_uri()}")
     return OK

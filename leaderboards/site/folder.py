@@ -23,7 +23,7 @@ Place = Annotated[str, Field(pattern=f"^{_NAME}(/{_NAME})*$", max_length=300)]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Listed(BaseModel):
+class SiteFiles(BaseModel):
     """The files of a site. While an export writes, a file may be the old one or the new one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +37,7 @@ class Listed(BaseModel):
         return json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True).encode() + b"\n"
 
 
-EXPORT = Kind("export", Listed, "give a folder that is new, or empty, or an export", most=2**26)
+EXPORT = Kind("export", SiteFiles, "give a folder that is new, or empty, or an export", most=2**26)
 
 
 def write(target: Path, board: str, files: Iterable[tuple[str, bytes]]) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def write(target: Path, board: str, files: Iterable[tuple[str, bytes]]) -> tuple
     Raises:
         UserError: the folder is not an export, or somebody changed a file of it.
     """
-    old = listed(target)
+    old = exported_files(target)
     make_folder(target.parent)
     waiting = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -65,7 +65,7 @@ def write(target: Path, board: str, files: Iterable[tuple[str, bytes]]) -> tuple
         shutil.rmtree(waiting, ignore_errors=True)
 
 
-def listed(target: Path) -> Mapping[str, list[str]]:
+def exported_files(target: Path) -> Mapping[str, list[str]]:
     """The files of the export that is at ``target``; none where nothing is.
 
     Raises:
@@ -101,7 +101,7 @@ def _put(
     for place, digest in new.items():
         either[place] += [digest] * (digest not in either[place])
     make_folder(target)
-    write_atomically(target / LIST, Listed(board=board, files=either).to_json())
+    write_atomically(target / LIST, SiteFiles(board=board, files=either).to_json())
     for place in changed:
         path = target / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def _put(
             folder.rmdir()
             folder = folder.parent
     final = {place: [digest] for place, digest in new.items()}
-    write_atomically(target / LIST, Listed(board=board, files=final).to_json())
+    write_atomically(target / LIST, SiteFiles(board=board, files=final).to_json())
     return len(changed) + len(lost)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leaderboards.views.columns import LINKS, columns, written
+from leaderboards.views.columns import LINKS, cell_text, columns
 
 OPEN = "open"  # the text of a link that is a column of its own
 _RANK = re.compile(r"\d+")
@@ -79,7 +79,7 @@ def _is_number(value: object) -> bool:
 def _cell(column: Column, value: Any, href: str) -> HtmlCell:
     if column.name in LINKS:
         return HtmlCell(OPEN if value else "", None, value or "")
-    text = written(column.name, value)
+    text = cell_text(column.name, value)
     if not column.number:
         return HtmlCell(text, None, href)
     if column.name == "rank":

@@ -8,7 +8,7 @@ from leaderboards.contents import ClaimLine, OpenBoard
 from leaderboards.render import task_label
 from leaderboards.site import addresses
 from leaderboards.site.addresses import CLAIMS, OVERVIEW, RECORDS, from_page
-from leaderboards.site.parts import Item, Page, badge, items, written
+from leaderboards.site.parts import Item, Page, badge, html_of_parts, items
 from leaderboards.views import claims
 from leaderboards.views.figures import figures_of
 from leaderboards.views.links import claim_id, link, slug, to_record
@@ -39,7 +39,7 @@ def of_overview(
     )
     by_name = sorted(task_items, key=lambda item: item[0].lower())
     parts = (
-        *written(OVERVIEW, [overview_page(board, overview)]),
+        *html_of_parts(OVERVIEW, [overview_page(board, overview)]),
         items(OVERVIEW, "tasks", "Tasks", by_name),
         items(OVERVIEW, "models", "Models", model_items),
         items(OVERVIEW, "cite", "To cite", files, *texts),
@@ -50,7 +50,7 @@ def of_overview(
 def of_model(board: OpenBoard, name: str) -> Page:
     """All that is known of one model."""
     place, shown = addresses.model_page(name), model(board, name)
-    parts = written(place, model_page(board, shown, from_page(place)))
+    parts = html_of_parts(place, model_page(board, shown, from_page(place)))
     parts.append(badge(place, addresses.badge("models", name), shown.label))
     return Page(place, shown.label, tuple(parts))
 
@@ -78,7 +78,7 @@ def of_claims(board: OpenBoard, overview: Overview) -> Page:
             folded=True,
         )
         parts.append(part)
-    return Page(CLAIMS, "Claims", tuple(written(CLAIMS, parts)))
+    return Page(CLAIMS, "Claims", tuple(html_of_parts(CLAIMS, parts)))
 
 
 def of_claim(board: OpenBoard, claim: ClaimLine) -> Page:
@@ -87,7 +87,7 @@ def of_claim(board: OpenBoard, claim: ClaimLine) -> Page:
     near = [("All claims", link("claims"))]
     near += [(task_label(task), link("task", task=task)) for task in claims.tasks_of(claim)]
     links = Links(tuple(near))
-    parts = written(place, [Text(title=claim.title), claims.claim_page(board, claim), links])
+    parts = html_of_parts(place, [Text(title=claim.title), claims.claim_page(board, claim), links])
     return Page(place, claim.name, tuple(parts))
 
 
@@ -102,7 +102,7 @@ def of_records(board: OpenBoard) -> Page:
             record = address(to_record(line["run_id"], line["origin"]))
             lines.append({"record": record, **line})
     first_columns = ("run_id", "task", "preset", "label", "seed", "outcome", "record")
-    parts = written(RECORDS, [SortableTable("Records", lines, first_columns)])
+    parts = html_of_parts(RECORDS, [SortableTable("Records", lines, first_columns)])
     return Page(RECORDS, "Records", tuple(parts))
 
 
@@ -114,5 +114,5 @@ def of_record(shown: Record, models: Container[str]) -> Page:
     """
     run_id = shown.line.run_id
     place = addresses.record_page(run_id, shown.line.origin)
-    parts = written(place, record_page(shown, models, from_page(place)))
+    parts = html_of_parts(place, record_page(shown, models, from_page(place)))
     return Page(place, run_id, tuple(parts))

@@ -52,7 +52,7 @@ def root(place: str) -> str:
     return "../" * place.count("/")
 
 
-def written(place: str, parts: Iterable[Part]) -> list[Markup]:
+def html_of_parts(place: str, parts: Iterable[Part]) -> list[Markup]:
     """Parts as they stand in the page at ``place``."""
     pieces = []
     for part in parts:
@@ -71,7 +71,7 @@ def written(place: str, parts: Iterable[Part]) -> list[Markup]:
             pieces.append(fill(place, "code", heading=part.heading, text=text, folded=part.folded))
         else:
             for column in part.columns:
-                pieces += written(place, column)
+                pieces += html_of_parts(place, column)
     return pieces
 
 

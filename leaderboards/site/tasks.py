@@ -11,7 +11,7 @@ from markupsafe import Markup
 from leaderboards.contents import OpenBoard, Row
 from leaderboards.render import task_label, with_arrow
 from leaderboards.site.addresses import badge, from_page, relative, table_anchor, task_page
-from leaderboards.site.parts import Chart, Page, chart, fill, table, written
+from leaderboards.site.parts import Chart, Page, chart, fill, html_of_parts, table
 from leaderboards.site.parts import badge as shown_badge
 from leaderboards.views import curves as drawn
 from leaderboards.views.dots import dots as dots_chart
@@ -35,7 +35,7 @@ OTHERS = ("metric", "model", "setting", "score", "low", "high", "rank", "seeds",
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageTable:
     """A table of a task's page, and where it stands there."""
 
     table: RankedTable[Row]
@@ -43,7 +43,7 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """Of its files to cite, from the root of the site, without an ending."""
+        """The name of its files to cite, from the root of the site, without an ending."""
         return f"tables/{slug(self.table.task)}/{self.anchor}"
 
 
@@ -52,12 +52,12 @@ class TaskPages:
     """A task of the board with all of its tables by the headline, the most telling first."""
 
     name: str
-    tables: tuple[Shown, ...]
+    tables: tuple[PageTable, ...]
     briefs: tuple[RankedTable[Brief], ...]
 
     @property
     def place(self) -> str:
-        """Its page."""
+        """The address of the task's page."""
         return task_page(self.name)
 
 
@@ -68,7 +68,7 @@ def task_of(board: OpenBoard, name: str) -> TaskPages:
     return TaskPages(name, tuple(_anchored(ranked_tables)), tuple(briefs))
 
 
-def _anchored(ranked_tables: Iterable[RankedTable[Row]]) -> Iterator[Shown]:
+def _anchored(ranked_tables: Iterable[RankedTable[Row]]) -> Iterator[PageTable]:
     taken: set[str] = set()
     for ranked_table in ranked_tables:
         preset, variant = ranked_table.preset, ranked_table.variant
@@ -76,7 +76,7 @@ def _anchored(ranked_tables: Iterable[RankedTable[Row]]) -> Iterator[Shown]:
         if anchor in taken or not ranked_table.rows[0].headline:
             anchor = table_anchor(preset, variant, ranked_table.metric)
         taken.add(anchor)
-        yield Shown(ranked_table, anchor)
+        yield PageTable(ranked_table, anchor)
 
 
 def task_page_of(board: OpenBoard, task: TaskPages, linked: Sequence[RankedTable[Row]]) -> Page:
@@ -88,7 +88,7 @@ def task_page_of(board: OpenBoard, task: TaskPages, linked: Sequence[RankedTable
     place, label = task.place, task_label(task.name)
     if not task.tables:
         nothing = Text(title=label, lead="Nothing is measured yet.")
-        return Page(place, label, tuple(written(place, [nothing])))
+        return Page(place, label, tuple(html_of_parts(place, [nothing])))
     first = task.tables[0].table
     anchors = {placed.anchor for placed in task.tables}
     also = [placed for placed in _anchored(linked) if placed.anchor not in anchors]
@@ -100,24 +100,24 @@ def task_page_of(board: OpenBoard, task: TaskPages, linked: Sequence[RankedTable
     below.append(FilledTemplate("cards", {"cards": card_by_name.items()}))
     scale = scale_note(first.rows, task.briefs)
     parts = [
-        *written(place, [Text((scale,) if scale else (), title=label)]),
+        *html_of_parts(place, [Text((scale,) if scale else (), title=label)]),
         fill(
             place,
             "contents",
-            tables=[(where(placed.table), placed.anchor) for placed in task.tables],
+            tables=[(place_in_words(placed.table), placed.anchor) for placed in task.tables],
         ),
         *(_table(board, place, placed, cited=True) for placed in task.tables),
         *(_table(board, place, placed, cited=False) for placed in also),
-        *written(place, replication_parts(board, task.name)),
+        *html_of_parts(place, replication_parts(board, task.name)),
         *_curves(board, task),
-        *written(place, _other_metrics(board, task)),
-        *written(place, below),
+        *html_of_parts(place, _other_metrics(board, task)),
+        *html_of_parts(place, below),
         shown_badge(place, badge("tasks", task.name), label),
     ]
     return Page(place, label, tuple(parts))
 
 
-def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
+def _table(board: OpenBoard, place: str, placed: PageTable, cited: bool) -> Markup:
     ranked_table = placed.table
     to_model_page = from_page(place)
     files = [
@@ -127,7 +127,7 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
         ("Parquet of the task", f"data/{slug(ranked_table.task)}.parquet"),
     ]
     part = SortableTable(
-        f"{where(ranked_table)}: {ranked_table.metric}",
+        f"{place_in_words(ranked_table)}: {ranked_table.metric}",
         lines(ranked_table.rows, contents_of(board, ranked_table.rows), from_page(place)),
         AT_FIRST,
         lead=summary(ranked_table.rows),
@@ -157,7 +157,7 @@ def _table(board: OpenBoard, place: str, placed: Shown, cited: bool) -> Markup:
     )
 
 
-def where(ranked_table: RankedTable[Row]) -> str:
+def place_in_words(ranked_table: RankedTable[Row]) -> str:
     """Where a table is among those of its task, in words."""
     return ", ".join(filter(None, (ranked_table.preset, ranked_table.variant)))
 
@@ -174,7 +174,7 @@ def _curves(board: OpenBoard, task: TaskPages) -> Iterator[Markup]:
                 board, ranked_table.task, ranked_table.preset, ranked_table.variant, kind
             )
             charts = [_curve(ranked_table, lines, name, kind) for name in drawn.names(lines)]
-            scope = ranked_table.preset if kind == drawn.SIZE else where(ranked_table)
+            scope = ranked_table.preset if kind == drawn.SIZE else place_in_words(ranked_table)
             heading = f"Curves {kind}: {scope}"
             if charts:
                 yield fill(task.place, "charts", heading=heading, charts=charts, texts=CURVES[kind])
@@ -198,7 +198,7 @@ def _curve(
     of_metric = drawn.of_metric(lines, metric)
     if kind == drawn.SIZE:
         of_metric = drawn.from_sources(of_metric, drawn.sources_at_first(of_metric))
-    named_lines = drawn.named(of_metric)
+    named_lines = drawn.with_legend_names(of_metric)
     title = with_arrow(metric, of_metric[0].direction)
     shown_names = drawn.at_first(named_lines, ranked_table.rows)
     spec = drawn.curve_chart(named_lines, shown_names, title, logarithmic=kind == drawn.SIZE)

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from bench.records.schema import RunRecord
 from core.errors import RUN_FAILED, UserError
 from core.progress import Report, silent
-from leaderboards.tables.folder import BY_TASK, Staged, board_of, schema_of, table_of
+from leaderboards.tables.folder import BY_TASK, StagedFolder, board_of, schema_of, table_of
 from leaderboards.tables.index import Index, files_in
 from leaderboards.tables.lines import Board, ClaimLine, Row
 from leaderboards.tables.open_board import OpenBoard
@@ -117,7 +117,7 @@ def _build(
     stale: list[Verification] | None,
 ) -> None:
     """See :func:`build`; the index holds what the last build knew, and then what this one does."""
-    staged = Staged(output)
+    staged = StagedFolder(output)
     statuses = read_statuses(inputs.verifications, refused)
     last = _last_board(output, index) or _committed_board(inputs, index, statuses)
     claims = _changed_claims(inputs, index, last, refused)  # soon read, and often what is wrong

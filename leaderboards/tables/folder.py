@@ -112,7 +112,7 @@ def table_of(kind: type, lines: Iterable[Any]) -> pa.Table:
     return pa.Table.from_pylist([vars(line) for line in lines], schema=schema_of(kind))
 
 
-def packed(section: str, table: pa.Table) -> memoryview:
+def parquet_bytes(section: str, table: pa.Table) -> memoryview:
     """The bytes of a Parquet file."""
     # A table that was read has numbered fields, and pages end where its chunks do.
     same = pa.Table.from_arrays(table.columns, schema=schema_of(KINDS[section]))
@@ -140,7 +140,7 @@ def _leaf(field: pa.Field) -> str:
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
-class Staged:
+class StagedFolder:
     """The next state of a board's folder: files wait in a folder of their own until all are there,
     and then take their places within milliseconds, the list of them last."""
 
@@ -152,7 +152,7 @@ class Staged:
 
     def put(self, name: str, table: pa.Table) -> None:
         """Write one file of the board."""
-        content = packed(name.partition("/")[0], table)
+        content = parquet_bytes(name.partition("/")[0], table)
         write_atomically(self._waiting / f"{name}.parquet", content)
         self.parts[name] = BoardFile(sha256=hashlib.sha256(content).hexdigest(), lines=len(table))
 

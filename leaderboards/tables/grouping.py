@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from bench.records.equivalence import Form
+from bench.records.equivalence import CodeStatus
 from bench.records.schema import RunRecord
 from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards.checks.coincidences import coincidences
@@ -26,7 +26,7 @@ from reproduce.claims.fairness import IMPROVING, Mark, marks
 SEVERITY = ("failed", "out_of_memory", "diverged", "interrupted", "ok")
 # A number on text says nothing without the text, even where there is no other to tell it from.
 ALWAYS_NAMED = ("corpus",)
-UP_TO_ROUNDING: Form = "equal up to rounding"
+UP_TO_ROUNDING: CodeStatus = "equal up to rounding"
 
 
 @dataclass(frozen=True)

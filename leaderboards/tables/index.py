@@ -23,7 +23,7 @@ from typing import Any
 from bench.records.record_files import packed_in
 from bench.records.schema import RECORD, RunRecord, json_of, read_file
 from core.errors import RUN_FAILED, UserError
-from core.progress import Report, counted, silent
+from core.progress import Report, silent, with_progress
 from leaderboards.checks.admission import check, contradiction
 from leaderboards.checks.agreement import NEAR, agree, shared
 from leaderboards.tables.sources import RecordFolder, hash_of_code, task_of
@@ -104,11 +104,11 @@ class Index:
             forgotten.append(int(self._database.execute(query, (path,)).fetchone()[0]))
         touched, keys = self._forget(forgotten)
         all_of_them = len(new) > MANY
-        for place, path, state in counted(new, "reading records", report):
+        for place, path, state in with_progress(new, "reading records", report):
             try:
                 task, keys_of_file = self._take(place, Path(path), state)
             except (UserError, *UNSHAPED) as error:
-                refusal = _named(path, error)
+                refusal = _reason_with_name(path, error)
                 if refused is None:
                     raise refusal from None
                 refused.append(refusal)
@@ -344,7 +344,7 @@ def files_in(folders: Sequence[RecordFolder]) -> Iterator[tuple[int, str, str]]:
         yield from sorted(files)
 
 
-def _named(path: str, error: Exception) -> UserError:
+def _reason_with_name(path: str, error: Exception) -> UserError:
     """Why a file is no record that can be shown, with its name."""
     code = error.exit_code if isinstance(error, UserError) else RUN_FAILED
     reason = str(error)

@@ -85,7 +85,7 @@ def _code_of(summary: RecordSummary) -> tuple[str, str]:
 def _by_family(
     summaries: Iterable[RecordSummary], among: Iterable[RecordSummary]
 ) -> tuple[list[RecordSummary], list[RecordSummary]]:
-    """Those of a setting that some others have, and the rest."""
+    """The summaries whose setting some others have too, and the rest."""
     families = {summary.beside_data for summary in among}
     beside: list[RecordSummary] = []
     rest: list[RecordSummary] = []
@@ -254,7 +254,7 @@ class Replicated:
     each: tuple[OneMachine, ...]
 
 
-def together(lines: Sequence[Replication]) -> Replicated:
+def summarised(lines: Sequence[Replication]) -> Replicated:
     """The replications of one setting, or of as many as are of interest, together."""
     by_machine: dict[str, list[Replication]] = defaultdict(list)
     for line in lines:

@@ -91,8 +91,8 @@ class Verification(FrozenModel):
 
     @property
     def machines(self) -> int:
-        """By how many kinds of machine, or by how many people, it was run again within the spread:
-        the larger number."""
+        """The number of kinds of machine, or of people, by which it was run again within the
+        spread: the larger one."""
         reruns = self.passed("re-run")
         people = {check.by for check in reruns} - {""}
         return max(len({check.device for check in reruns}), len(people))
@@ -141,7 +141,7 @@ def read_verification(path: Path) -> Verification:
     return verification
 
 
-def about(record: RunRecord, folder: Path = FOLDER, open: str = "") -> Verification:
+def earlier_verification(record: RunRecord, folder: Path = FOLDER, open: str = "") -> Verification:
     """What was checked of exactly this record before; nothing, where there is no such file."""
     path, sha256 = path_of(record, folder), record.content_hash()
     verification = read_verification(path) if path.exists() else None
@@ -204,7 +204,7 @@ class VerificationStatuses:
         if summary.content not in self.verifications:
             return REPORTED.words
         verification = self.about(summary)
-        return _words(verification.level, [verification])
+        return _level_in_words(verification.level, [verification])
 
     def names(self) -> set[str]:
         """The run ids of all records that anything is known of."""
@@ -226,7 +226,7 @@ class VerificationStatuses:
             return replace(REPORTED, verified=may_rank)
         verifications = list(map(self.about, summaries))
         level = min((verification.level for verification in verifications), key=LEVELS.index)
-        return VerificationStatus(level, _words(level, verifications), may_rank)
+        return VerificationStatus(level, _level_in_words(level, verifications), may_rank)
 
     def by_task(self) -> dict[str, str]:
         """Hash of all that is known of the records of each task, whose names begin with it."""
@@ -236,7 +236,7 @@ class VerificationStatuses:
         return {task: hash_of(sorted(of_task)) for task, of_task in texts.items()}
 
 
-def _words(level: Level, verifications: Sequence[Verification]) -> str:
+def _level_in_words(level: Level, verifications: Sequence[Verification]) -> str:
     words: str = level
     machines = [verification.machines for verification in verifications]
     if level == "replicated":

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.records.equivalence import settled_name
-from bench.records.identity import beside_data, settled
+from bench.records.equivalence import canonical_name
+from bench.records.identity import beside_data, canonical_record
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 
@@ -95,7 +95,7 @@ def summary_of(record: RunRecord, origin: str = COMMITTED, content: str = "") ->
     Args:
         content: its content hash, where that is known.
     """
-    canonical = settled(record)
+    canonical = canonical_record(record)
     has_other_name = canonical.identity != record.identity
     made_by = canonical.provenance
     flat = dict(flatten(canonical.config.get("tasks", {})))
@@ -130,7 +130,7 @@ def summary_of(record: RunRecord, origin: str = COMMITTED, content: str = "") ->
         weights=canonical.weights_sha256,
         machine=", ".join(part for part in (made_by.device, made_by.platform) if part),
         content=content or record.content_hash(),
-        rounded=has_other_name and not settled_name(record.config, record.provenance).bitwise,
+        rounded=has_other_name and not canonical_name(record.config, record.provenance).bitwise,
         facts=SettingFacts(flat, _setting(canonical)),
         origin=origin,
     )

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bench.records.identity import settled
+from bench.records.identity import canonical_record
 from bench.records.schema import RunRecord
-from core.progress import Report, counted, silent
+from core.progress import Report, silent, with_progress
 from leaderboards.tables import published
 from leaderboards.tables.curves import SizedRow, has_size, lines_by_size, lines_of, made_from
 from leaderboards.tables.folder import BY_TASK, KINDS, lines_in, schema_of, table_of
@@ -229,7 +229,7 @@ class _TaskBuilder:
         new_curves = {key for key in hashes if not self._previous.curve_numbers(hashes[key])}
         new_points: dict[tuple[str, str], list[SizedRow]] = defaultdict(list)
         tables = list(entries_by_group.values())
-        for table in counted(tables, "ranking rows, averaging curves", self._report):
+        for table in with_progress(tables, "ranking rows, averaging curves", self._report):
             # The points of a curve by size are rows of several tables.
             wanted = not new_curves.isdisjoint(map(_curve_key, table))
             for entry, row in self._add_table(table, wanted):
@@ -290,7 +290,7 @@ class _TaskBuilder:
             if _key(summary) in self._new_records:
                 self._new_records.discard(_key(summary))
                 self._record_lines[_key(summary)] = self._record_line(record, summary)
-            records.append(settled(record))
+            records.append(canonical_record(record))
         return Setting(entry, tuple(records))
 
     def _record_line(self, record: RunRecord, summary: RecordSummary) -> RecordLine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.records.counted import data_are_rounded, other_data
-from bench.records.equivalence import settled_name
+from bench.records.equivalence import canonical_name
 from bench.records.schema import RunRecord
 
 RESCORED = 1e-3  # of a number of size 1: the same weights on another processor
@@ -15,7 +15,7 @@ EXACT = ("parameters", "position_parameters", "state_bytes", "training_tokens", 
 def differs(record: RunRecord, repeated: RunRecord) -> str:
     """What another machine cannot change, and is otherwise nevertheless."""
     recorded_code, present_code = (
-        settled_name(r.config, r.provenance).code for r in (record, repeated)
+        canonical_name(r.config, r.provenance).code for r in (record, repeated)
     )
     for part in ("model", "task") if recorded_code != present_code else ():
         if getattr(recorded_code, f"{part}_code") != getattr(present_code, f"{part}_code"):

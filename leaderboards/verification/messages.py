@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from bench.records.identity import beside_data, settled
+from bench.records.identity import beside_data, canonical_record
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 from core.escaping import terminal
@@ -41,7 +41,9 @@ def lines_about(record: RunRecord, verification: Verification, level: Checked) -
     lines = [f"{record.run_id}: {reached}"]
     if verification.open and verification.level == "reported":
         lines.append(f"  stays reported until it is run again: {verification.open}")
-    lines += [f"  {check.level}: {_told(record, check)}" for check in latest(verification, level)]
+    lines += [
+        f"  {check.level}: {_in_words(record, check)}" for check in latest(verification, level)
+    ]
     return [terminal(line) for line in lines]
 
 
@@ -53,16 +55,16 @@ def seeds_left_out(records: Sequence[RunRecord], others: Iterable[RunRecord]) ->
     """
     rows: dict[str, list[RunRecord]] = defaultdict(list)
     for record in (*records, *others):
-        rows[beside_data(settled(record))].append(record)
+        rows[beside_data(canonical_record(record))].append(record)
     lines = []
-    for setting in dict.fromkeys(beside_data(settled(record)) for record in records):
+    for setting in dict.fromkeys(beside_data(canonical_record(record)) for record in records):
         first = rows[setting][0]
         if missing := missing_seeds((data_seed(run), run.seed) for run in rows[setting]):
             lines.append(f"{first.label} on {first.task}, preset {first.preset}: {missing}")
     return list(map(terminal, lines))
 
 
-def _told(record: RunRecord, check: Check) -> str:
+def _in_words(record: RunRecord, check: Check) -> str:
     if check.bound is None:
         done = "what was counted is as recorded" if check.passed else "not confirmed"
         return f"{done}; {check.told}" if check.told else done

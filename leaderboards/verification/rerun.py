@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from bench.config.source_files import class_name, place_of_source, source_name, use_trusted
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted
-from bench.records.equivalence import todays_name
+from bench.records.equivalence import current_name
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import Store
 from core.children import Ended, run_to_end
@@ -110,13 +110,15 @@ class Bench:
                 ended = self.command(
                     "bench.recount", [*words, *self._trust, *places], self._limit()
                 )
-                answers = _counted(output)[: len(left)]
+                answers = _answers_in(output)[: len(left)]
             counted += answers
             if len(answers) == len(left):
                 break
             if not answers and ended.code == USAGE:
-                raise UserError(f"nothing could be counted again: {why(ended)}", RUN_FAILED)
-            refused = f"its counting came to no end: {why(ended)}"
+                raise UserError(
+                    f"nothing could be counted again: {no_answer_since(ended)}", RUN_FAILED
+                )
+            refused = f"its counting came to no end: {no_answer_since(ended)}"
             counted.append(Counted(run_id=left[len(answers)].stem, refused=refused))
         return counted
 
@@ -127,7 +129,7 @@ class Bench:
             words = [word("run", str(file)), word("output", str(output))]
             words += [*self._trust, *self._words(record)]
             ended = self.command("bench.evaluate", words, self._limit())
-            return METRICS.read_json(output) if output.exists() else why(ended)
+            return METRICS.read_json(output) if output.exists() else no_answer_since(ended)
 
     def run(self, record: RunRecord) -> RunRecord | str:
         """The record of the same run made here, by its command, or why there is none."""
@@ -150,7 +152,7 @@ class Bench:
                 limit = self._limit(record.cost.wall_seconds)
                 ended = self.command("bench.train", words, limit)
                 names = PLACES.read_json(output) if output.exists() else []
-            return _made(record, Store(self.store), names, ended)
+            return _repeated_record(record, Store(self.store), names, ended)
         except UserError as error:
             return str(error)
 
@@ -179,7 +181,7 @@ PLACES = Kind[list[str]]("list of records", list[str], how="verify again")
 LARGEST_ANSWER = 2**28  # bytes
 
 
-def why(ended: Ended) -> str:
+def no_answer_since(ended: Ended) -> str:
     """Why a process has no answer, in a sentence."""
     if ended.over_limit:
         return "it was ended when its time was over; hours=N gives it more, and it goes on"
@@ -188,7 +190,7 @@ def why(ended: Ended) -> str:
     return ended.sentence[:1000]
 
 
-def _counted(path: Path) -> list[Counted]:
+def _answers_in(path: Path) -> list[Counted]:
     """The answers in a file; of a line that was cut by the end of its process none."""
     if not path.exists():
         return []
@@ -203,7 +205,9 @@ def _counted(path: Path) -> list[Counted]:
     return answers
 
 
-def _made(record: RunRecord, store: Store, places: Sequence[str], ended: Ended) -> RunRecord:
+def _repeated_record(
+    record: RunRecord, store: Store, places: Sequence[str], ended: Ended
+) -> RunRecord:
     """What a command made, or served from its own store, of the run of a record.
 
     Other code or libraries give the run another name, so settings tell which one it is; the store
@@ -219,12 +223,12 @@ def _made(record: RunRecord, store: Store, places: Sequence[str], ended: Ended) 
         record_made = read_record(path)
         if _settings(record_made) == _settings(record):
             return record_made
-    raise UserError(why(ended) if ended.code != OK else "its command made no such run")
+    raise UserError(no_answer_since(ended) if ended.code != OK else "its command made no such run")
 
 
 def _settings(record: RunRecord) -> tuple[object, ...]:
     """Which run it is, by settings as they are called today: a store may hold it by older code that
     is proven equal, and had fewer of them."""
-    today = todays_name(record.config, record.provenance)
+    today = current_name(record.config, record.provenance)
     config = today.config if today else record.config
     return record.task, record.model, record.preset, record.seed, config

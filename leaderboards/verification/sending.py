@@ -25,7 +25,7 @@ from leaderboards.verification.submission import (
 )
 
 
-class Sent(NamedTuple):
+class RecordInStore(NamedTuple):
     """A record and the store that it lies in, with its weights."""
 
     record: RunRecord
@@ -56,7 +56,9 @@ def send(
     """
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is there already: name a new folder by to=")
-    all_sent = [Sent(read_record(path), _store_of(path, store)) for path in _paths(names, store)]
+    all_sent = [
+        RecordInStore(read_record(path), _store_of(path, store)) for path in _paths(names, store)
+    ]
     records = [sent.record for sent in all_sent]
     trusted = list(records_beside(records))
     examine(records, trusted)
@@ -127,7 +129,7 @@ def _source(record: RunRecord, address: str) -> dict[str, dict[str, str]]:
     return {target: {"where": where, "sha256": record.provenance.model_code}}
 
 
-def _weights(sent: Sent, address: str) -> dict[str, dict[str, str | None]]:
+def _weights(sent: RecordInStore, address: str) -> dict[str, dict[str, str | None]]:
     """What the statement says of a run's weights: sent along, at an address, or nothing."""
     run_id, sha256 = sent.record.run_id, sent.record.weights_sha256
     path = sent.store.weights(run_id)

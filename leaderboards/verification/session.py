@@ -13,14 +13,14 @@ from bench.records.schema import RunRecord
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.escaping import terminal
 from core.files import write_atomically
-from core.places import shown
+from core.places import readable
 from core.progress import Report, progress
 from leaderboards.checks.admission import examine, records_beside
 from leaderboards.tables.status import Checked, Verification
 from leaderboards.verification.messages import holds, lines_about, seeds_left_out
 from leaderboards.verification.report import refusal, report
 from leaderboards.verification.rerun import Bench
-from leaderboards.verification.targets import asked, beside, drawn
+from leaderboards.verification.targets import comparable_records, drawn_records, records_named
 from leaderboards.verification.verifier import RecordToVerify, Verifier
 
 Batch = list[RecordToVerify]  # records that belong together, as the seeds of one submission do
@@ -85,9 +85,11 @@ def _prepare(
         refused: where the errors of one's own records go that are refused.
     """
     if request.sample is not None:
-        batches = drawn(request.sample, request.seed, request.to)
+        batches = drawn_records(request.sample, request.seed, request.to)
     else:
-        batches = [asked(name, request.own_store, request.to, refused) for name in request.names]
+        batches = [
+            records_named(name, request.own_store, request.to, refused) for name in request.names
+        ]
     own: list[RunRecord] = []
     others: list[RunRecord] = []
     for batch in batches:
@@ -99,7 +101,7 @@ def _prepare(
     for store in dict.fromkeys(t.store for batch in batches for t in batch if t.own):
         for error in use_cards_of(store):
             print(terminal(f"note: {error}"), file=sys.stderr)
-    accepted = examine(own, beside(own, trusted), refused)
+    accepted = examine(own, comparable_records(own, trusted), refused)
     batches = [[t for t in batch if not t.own or t.record.run_id in accepted] for batch in batches]
     trusted_by_task: dict[str, list[RunRecord]] = defaultdict(list)
     for record in trusted:
@@ -140,7 +142,7 @@ def _verify(
     levels.update(["refused"] * len(refused or ()))
     print(", ".join(f"{count} {level}" for level, count in sorted(levels.items())))
     if written_to:
-        print(f"what was found lies in {' and '.join(map(shown, sorted(written_to)))}")
+        print(f"what was found lies in {' and '.join(map(readable, sorted(written_to)))}")
     if report_file is not None:
         write_atomically(report_file, report(records, verifications, lines).encode())
     held = not refused and all(holds(done, verifier.level) for done in verifications)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench.records.equivalence import FORMS, form
-from bench.records.identity import beside_data, settled
+from bench.records.equivalence import CODE_STATUSES, code_status
+from bench.records.identity import beside_data, canonical_record
 from bench.records.record_files import is_record, records_below, records_in
 from bench.records.schema import RunRecord, read_record
 from bench.records.store import COMMITTED, Store
@@ -21,7 +21,7 @@ from leaderboards.verification.submission import FILE, read_submission
 from leaderboards.verification.verifier import RecordToVerify
 
 
-def asked(
+def records_named(
     name: str, store: Path, to: Path | None = None, refused: list[UserError] | None = None
 ) -> list[RecordToVerify]:
     """The records that a name on the command line stands for, which belong together.
@@ -39,15 +39,15 @@ def asked(
         targets = []
         for record in read_submission(folder)[1]:
             path = Store(folder).records / f"{record.run_id}.json"
-            targets.append(replace(_placed(record, path, to), submitted=True))
+            targets.append(replace(_with_place(record, path, to), submitted=True))
         return targets
     if folder.is_dir():
         read = read_all(_own_files(folder), lambda path: (read_record(path), path), refused)
-        return [_placed(record, path, to) for record, path in read]
-    return [_placed(read_record(path), path, to) for path in _files(name, store)]
+        return [_with_place(record, path, to) for record, path in read]
+    return [_with_place(read_record(path), path, to) for path in _files(name, store)]
 
 
-def _placed(record: RunRecord, path: Path, to: Path | None) -> RecordToVerify:
+def _with_place(record: RunRecord, path: Path, to: Path | None) -> RecordToVerify:
     """A record with where what is found of it goes: beside the board for what lies there, beside
     the folder of a submission that lies elsewhere, and for one's own into its store."""
     place = path.resolve()
@@ -107,16 +107,18 @@ def _files(name: str, store: Path) -> list[Path]:
     raise no_such_run(name, f"{own_file.parent}, and none is committed", run_ids)
 
 
-def beside(own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]) -> list[RunRecord]:
+def comparable_records(
+    own_records: Iterable[RunRecord], trusted: Sequence[RunRecord]
+) -> list[RunRecord]:
     """Of trusted records those with which one's own have to agree. What repeats a setting has the
     numbers of its own machine: it is compared with no run of that setting, as on a board."""
-    settings = {beside_data(settled(record)) for record in own_records}
+    settings = {beside_data(canonical_record(record)) for record in own_records}
     if not settings:
         return []
-    return [record for record in trusted if beside_data(settled(record)) not in settings]
+    return [record for record in trusted if beside_data(canonical_record(record)) not in settings]
 
 
-def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToVerify]]:
+def drawn_records(number: int, seed: int, to: Path | None = None) -> list[list[RecordToVerify]]:
     """Committed records that this checkout can make, each by itself.
 
     Raises:
@@ -125,7 +127,7 @@ def drawn(number: int, seed: int, to: Path | None = None) -> list[list[RecordToV
     current, others = [], 0
     for path in records_below(COMMITTED):
         record = read_record(path)
-        if form(record.config, record.provenance) == FORMS[-1]:
+        if code_status(record.config, record.provenance) == CODE_STATUSES[-1]:
             others += 1
         else:
             current.append([RecordToVerify(record, path, to or FOLDER)])

@@ -9,16 +9,16 @@ from itertools import chain
 from pathlib import Path
 
 from bench.records.counted import Counted, contradiction, other_data
-from bench.records.identity import settled
+from bench.records.identity import canonical_record
 from bench.records.provenance import commit_and_dirty, library_versions, processor
 from bench.records.schema import RunRecord
 from bench.records.spread import Spread, spread_of
 from bench.records.store import Store
 from core.errors import VERIFICATION_FAILED, UserError
-from core.privacy import told_system
+from core.privacy import public_system
 from core.progress import Report, silent
 from leaderboards.checks.admission import left_open
-from leaderboards.tables.status import Check, Checked, Verification, about, path_of
+from leaderboards.tables.status import Check, Checked, Verification, earlier_verification, path_of
 from leaderboards.tables.status import write_verification as write
 from leaderboards.verification.comparison import (
     RESCORED,
@@ -56,7 +56,7 @@ class RecordToVerify:
 
     @property
     def weights(self) -> Path | None:
-        """Its saved weights, if they lie beside it as in a store."""
+        """The record's saved weights, if they lie beside it as in a store."""
         path = Store(self.path.resolve().parent.parent).weights(self.record.run_id)
         beside = self.path.parent.name == "records" and path.is_file()
         return path if beside and self.record.weights_sha256 else None
@@ -136,7 +136,7 @@ class Verifier:
     def _check(self, level: Checked, passed: bool, **details: object) -> Check:
         machine = {
             "device": processor(),
-            "system": told_system(),
+            "system": public_system(),
             "libraries": library_versions(),
             "commit": commit_and_dirty()[0],
         }
@@ -153,7 +153,9 @@ class Verifier:
             reason = counts.uncounted or "nothing was trained for it"
             uncounted = f"sizes and FLOPs were not counted, since {reason}"
         check = self._check("consistent", not wrong, told=wrong or uncounted)
-        return about(record, target.to, left_open(record) or counts.uncounted).with_check(check)
+        return earlier_verification(
+            record, target.to, left_open(record) or counts.uncounted
+        ).with_check(check)
 
     def _scored(
         self, target: RecordToVerify, counts: Counted, so_far: Verification
@@ -200,8 +202,8 @@ class Verifier:
             return self._check("re-run", False, told=SERVED)
         trusted = self.others.get(record.task, ())
         # Seeds of a setting that only its submission tells of are those that were made here.
-        identity = settled(record).identity
-        is_known = any(settled(other).identity == identity for other in trusted)
+        identity = canonical_record(record).identity
+        is_known = any(canonical_record(other).identity == identity for other in trusted)
         spread = spread_of(record, trusted if is_known else [*trusted, *present_records])
         recorded, value = record.headline.value, repeated.headline.value
         remark = differs(record, repeated)

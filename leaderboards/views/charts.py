@@ -252,7 +252,7 @@ def _colours(names: Mapping[str, str], dark: bool) -> dict[str, tuple[str, Seque
 
 
 def _origins(lines: Iterable[ModelCurve]) -> tuple[str, ...]:
-    """From where the curves are: ours, without training, published."""
+    """Where the curves come from: ours, without training, published."""
 
     def ours_first(origin: str) -> tuple[bool, bool, str]:
         return not is_ours(origin), origin != UNTRAINED, origin

@@ -29,7 +29,7 @@ def columns(lines: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> li
     return [*(key for key in first if key in names), *(key for key in names if key not in first)]
 
 
-def written(column: str, value: Any) -> str:
+def cell_text(column: str, value: Any) -> str:
     """A cell as a reader sees it."""
     if value is None:
         return MISSING

@@ -70,7 +70,7 @@ class RowComparison:
 
     @property
     def verdict(self) -> str:
-        """Who is ahead, in a sentence."""
+        """A sentence that says which of the two is ahead."""
         if self.difference is None:
             return "One of them has no number here."
         unit = f" {self.a.unit}" if self.a.unit else ""
@@ -289,7 +289,7 @@ def items_chart(comparison: RowComparison, dark: bool = False) -> Spec:
     return layered(layers, height=220)
 
 
-def told(pairs: PairedDifferences | None, unit: str) -> str:
+def difference_in_words(pairs: PairedDifferences | None, unit: str) -> str:
     """A mean difference with its interval, in words."""
     if pairs is None:
         return ""

@@ -29,7 +29,7 @@ def names(lines: Iterable[ModelCurve]) -> list[str]:
     return list(dict.fromkeys(line.metric for line in first))
 
 
-def named(lines: Sequence[ModelCurve]) -> list[tuple[str, ModelCurve]]:
+def with_legend_names(lines: Sequence[ModelCurve]) -> list[tuple[str, ModelCurve]]:
     """Each curve with the name of the legend: a published one of a model that we measured has its
     name and its colour. References come last."""
     ours = {line.model: series_name(line) for line in lines if not line.source}

@@ -82,8 +82,8 @@ def group_of(model: str) -> str:
     return next((group for group in model_groups() if model in choices(group)), "")
 
 
-def about(shown_model: Model) -> list[tuple[str, str]]:
-    """Where it comes from."""
+def origin_facts(shown_model: Model) -> list[tuple[str, str]]:
+    """Facts of where a model comes from."""
     pairs = [
         ("source", str(shown_model.card.get("source", ""))),
         ("deviations", str(shown_model.card.get("note", ""))),
@@ -96,7 +96,7 @@ def model_page(board: OpenBoard, shown_model: Model, address: Address) -> list[P
     """The page of a model."""
     parts: list[Part] = [
         Text(title=shown_model.label, colour=shown_model.colour, lead=best_known(shown_model)),
-        facts(about(shown_model)),
+        facts(origin_facts(shown_model)),
     ]
     if shown_model.rows:
         heading = "Every setting that was measured"

@@ -12,7 +12,7 @@ from leaderboards.render import (
     NOT_ASKED,
     PRESETS,
     VERDICTS,
-    listed,
+    enumerated,
     number,
     plain,
     rank,
@@ -261,7 +261,8 @@ def segments(claims: Sequence[ClaimLine]) -> tuple[Segment, ...]:
 
 
 def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[ClaimLine]) -> str:
-    """Who leads which ability, what is open, and how many published claims do not hold."""
+    """The sentence that says which model leads which ability, what is open, and how many published
+    claims do not hold."""
     leads, shared, alone, unranked = [], [], [], []
     small: list[str] = []
     missing: list[str] = []
@@ -283,14 +284,14 @@ def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[Cl
             unranked.append(short)
     parts = leads
     if shared:
-        parts.append(f"no single model leads in {listed(shared)}")
+        parts.append(f"no single model leads in {enumerated(shared)}")
     parts += alone
     if unranked:
-        parts.append(f"nothing is tuned enough to be ranked in {listed(unranked)}")
+        parts.append(f"nothing is tuned enough to be ranked in {enumerated(unranked)}")
     if small:
-        parts.append(f"only a test of the machinery is measured in {listed(small)}")
+        parts.append(f"only a test of the machinery is measured in {enumerated(small)}")
     if missing:
-        parts.append(f"nothing is measured yet in {listed(missing)}")
+        parts.append(f"nothing is measured yet in {enumerated(missing)}")
     text = "; ".join(parts) or "nothing is measured yet"
     return f"{text[0].upper()}{text[1:]}. {_of_claims(claims)}".strip()
 

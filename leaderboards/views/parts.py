@@ -68,13 +68,13 @@ class CodeBlock:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Columns:
     """Parts in columns, which stand below each other where there is no room."""
 
     columns: tuple[tuple[Part, ...], ...]
 
 
-Part = Text | Links | FilledTemplate | SortableTable | CodeBlock | Beside
+Part = Text | Links | FilledTemplate | SortableTable | CodeBlock | Columns
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> FilledTemplate:

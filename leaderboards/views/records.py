@@ -11,10 +11,10 @@ from bench.records.schema import Trial
 from core.amounts import amount
 from leaderboards.contents import ClaimLine, OpenBoard, RecordLine, Replication, Row
 from leaderboards.render import ARROWS, plain, quantity
-from leaderboards.tables.code_status import form_of
-from leaderboards.tables.replications import together
+from leaderboards.tables.code_status import code_status_of
+from leaderboards.tables.replications import summarised
 from leaderboards.views.links import Address, in_app, to_claim, to_model, to_record, to_table
-from leaderboards.views.parts import Beside, CodeBlock, Links, Part, SortableTable, Text, facts
+from leaderboards.views.parts import CodeBlock, Columns, Links, Part, SortableTable, Text, facts
 from leaderboards.views.tables import by_scale, first_task, has_all
 from leaderboards.views.trust import YOURS, explained, trust_of
 
@@ -53,7 +53,7 @@ class Record:
     others: tuple[str, ...] = ()
 
 
-def first(board: OpenBoard) -> str:
+def first_record_shown(board: OpenBoard) -> str:
     """The record that the page opens on: one of the leader of the largest table; "" if the board
     has none."""
     rows = board.summary(task=first_task(board), kind="measured") or board.summary(kind="measured")
@@ -107,7 +107,7 @@ def record_page(found_record: Record, models: Container[str], address: Address) 
         Links(tuple(related)),
         Links(tuple(seeds), "All seeds:"),
         Links(tuple(others), "The same run, made elsewhere:"),
-        Beside(
+        Columns(
             (
                 (facts([*run_facts(found_record), *trust_facts(found_record)]),),
                 (Text(heading="Where it comes from"), facts(provenance_facts(content))),
@@ -134,7 +134,7 @@ def record_page(found_record: Record, models: Container[str], address: Address) 
     return [
         *parts,
         Links(claims, "Claims of the figures that it is a run of:"),
-        Beside(((configuration,), (everything,))),
+        Columns(((configuration,), (everything,))),
     ]
 
 
@@ -187,7 +187,7 @@ def examined(content: Mapping[str, Any]) -> dict[str, str]:
 def machine_lines(runs: Sequence[Replication]) -> list[dict[str, Any]]:
     """One dictionary for each machine: how far what it gave lies from the board."""
     lines = []
-    for machine in together(runs).each:
+    for machine in summarised(runs).each:
         line = {
             "machine": machine.name,
             "runs": machine.runs,
@@ -222,7 +222,7 @@ def again_lines(runs: Iterable[Replication]) -> list[dict[str, Any]]:
 
 def in_words(replications: Sequence[Replication]) -> str:
     """What replications gave, in a sentence."""
-    summary = together(replications)
+    summary = summarised(replications)
     runs = amount(summary.runs, "run was", "runs were")
     machines = amount(summary.machines, "kind of machine", "kinds of machine")
     return (
@@ -258,13 +258,13 @@ def run_facts(shown_record: Record) -> Facts:
 
 
 def provenance_facts(content: Mapping[str, Any]) -> Facts:
-    """Where it comes from."""
+    """Facts of where a record comes from."""
     provenance = content["provenance"]
     dirty = {True: ", with uncommitted changes", False: "", None: ""}[provenance["dirty"]]
     return [
         ("identity", content["identity"]),
         ("commit", (provenance["commit"] or "unknown") + dirty),
-        ("code", form_of(dict(content))),
+        ("code", code_status_of(dict(content))),
         ("model code", provenance["model_code"]),
         ("task code", provenance["task_code"]),
         *((f"data, {split}", digest) for split, digest in provenance["data"].items()),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.config.groups import choices, model_groups
 from leaderboards.contents import Row, leading_rows, measured_rows
-from leaderboards.render import PRESETS, covered, listed, name, noted, number
+from leaderboards.render import PRESETS, covered, enumerated, footnotes, name, number
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.tables import Brief, RankedTable
 from reproduce.claims.fairness import UNTUNED
@@ -27,7 +27,7 @@ def summary(rows: Sequence[Row]) -> str:
         text += "and its 95 % interval overlaps no other."
     else:
         among = " of the trained" if reference else ""
-        text = f"Not settled: {_listed(leaders, 'or')} may be best{among}, since their 95 % "
+        text = f"Not settled: {_row_names(leaders, 'or')} may be best{among}, since their 95 % "
         text += "intervals overlap."
     return " ".join(filter(None, (text + _without_training(reference), standing(rows))))
 
@@ -51,7 +51,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
         f"Mean and 95 % interval {covered(rows)}. A rank is a range where intervals overlap. Rows "
         "without an interval or with a failed seed, rows that are not tuned and converged, "
         "references and published numbers have none.",
-        *noted(rows),
+        *footnotes(rows),
     ]
 
 
@@ -76,7 +76,7 @@ def standing(rows: Sequence[Row]) -> str:
         sentences.append(f"No ranking: {share} tuned and converged, and {reason}.")
         sentences += _how_to_tune(unfair)
     if sent and any(row.verified for row in measured):
-        sentences.append(f"Submitted, not run again and so not ranked: {_listed(sent, 'and')}.")
+        sentences.append(f"Submitted, not run again and so not ranked: {_row_names(sent, 'and')}.")
     return " ".join([*sentences, *_trials([row for row in ranked if row.mark])])
 
 
@@ -152,8 +152,8 @@ def _better_reference(rows: Iterable[Row], best: Row) -> Row | None:
     return better
 
 
-def _listed(rows: Sequence[Row], conjunction: str) -> str:
+def _row_names(rows: Sequence[Row], conjunction: str) -> str:
     names = list(map(name, rows))
     if len(names) > 4:
         names = [*names[:3], f"{len(names) - 3} more"]
-    return listed(names, conjunction)
+    return enumerated(names, conjunction)

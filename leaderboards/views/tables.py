@@ -125,8 +125,9 @@ def by_scale(preset: str) -> int:
 
 
 def telling(rows: Sequence[Row] | Sequence[Brief]) -> tuple[bool, int, int, int]:
-    """By how much a table tells, the most for the largest: whether it is more than a test of the
-    machinery, how many tuned contenders it has, how many models, and its scale."""
+    """What tables are sorted by, the largest first: how much a table tells. That is whether it is
+    more than a test of the machinery, how many tuned contenders it has, how many models, and its
+    scale."""
     measured = [row for row in rows if row.kind == "measured"]
     scale = by_scale(rows[0].preset)
     tuned = sum(row.mark == TUNED for row in measured)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from leaderboards.contents import OpenBoard, RecordLine, Replication, Row
 from leaderboards.render import task_label
-from leaderboards.tables.replications import Replicated, together
+from leaderboards.tables.replications import Replicated, summarised
 from leaderboards.tables.status import LEVELS
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.links import Link, to_table
@@ -71,7 +71,7 @@ def bar(board: OpenBoard) -> Bar:
     replications: list[Replication] = []
     for task in board.tasks():
         replications += board.replications(task)
-    return Bar(levels, counts.total(), together(replications), yours, tuple(to_yours))
+    return Bar(levels, counts.total(), summarised(replications), yours, tuple(to_yours))
 
 
 def explained() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from core.amounts import amount
 from core.statistics import ROUNDING
 from leaderboards.contents import OpenBoard, Row, runs_of
-from leaderboards.render import PRESETS, listed, name, rank
+from leaderboards.render import PRESETS, enumerated, name, rank
 from leaderboards.tables.rows import REFERENCE, REPLICATION
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.links import in_app, link, to_table
@@ -79,7 +79,7 @@ def _in_words(table: RankedTable[Row]) -> str:
     for row in of_models:
         if row.outcome != "ok":
             names_by_outcome.setdefault(row.outcome.replace("_", " "), []).append(name(row))
-    clauses = [listed(texts, "and")] if texts else []
+    clauses = [enumerated(texts, "and")] if texts else []
     for outcome, names in names_by_outcome.items():
         more = len(names) - MOST_ROWS
         shown = [*names[:MOST_ROWS], *([f"{more} more"] if more > 0 else [])]

@@ -119,7 +119,7 @@ def linear_recurrence(
 
 
 def _wide(x: Tensor) -> Tensor:
-    """In float32 or wider: sums of many steps do not fit in half precision."""
+    """x in float32 or wider: sums of many steps do not fit in half precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

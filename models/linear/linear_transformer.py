@@ -107,7 +107,7 @@ class LinearAttention(RecurrentMixer):
 
 
 class State(NamedTuple):
-    """Of a whole model: a counter of positions, and the states of its blocks."""
+    """The state of a whole model: a counter of positions, and the states of its blocks."""
 
     counter: Tensor
     blocks: list[MixerState]

@@ -75,7 +75,7 @@ class LogLinearMamba2Mixer(Mamba2Mixer, GrowingMixer):
 
     @property
     def state_size(self) -> int:
-        """After the longest sequence."""
+        """Numbers that are kept of the longest sequence."""
         # The state grows with log T; what is told is its largest.
         return self.numbers_after(LONGEST)
 
@@ -119,7 +119,7 @@ class LogLinearDeltaMixer(GatedDeltaMixer, GrowingMixer):
 
     @property
     def state_size(self) -> int:
-        """After the longest sequence."""
+        """Numbers that are kept of the longest sequence."""
         return self.numbers_after(LONGEST)
 
     def numbers_after(self, positions: int) -> int:

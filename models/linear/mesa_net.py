@@ -122,6 +122,7 @@ def _solve(sides: Tensor, *system: Tensor) -> Tensor:
         return torch.cholesky_solve(sides.unsqueeze(-1), *system).squeeze(-1)
     keys, log_decays, strengths, ridge, covariance = system
     batch, length, heads, width = keys.shape
+    # All matrices at once would take the memory of key width² numbers for each position.
     together = max(1, NUMBERS_AT_ONCE // (batch * heads * width**2))
     solutions = []
     for piece in (slice(start, start + together) for start in range(0, length, together)):
@@ -135,7 +136,7 @@ def _solve(sides: Tensor, *system: Tensor) -> Tensor:
 def _factors(
     keys: Tensor, log_decays: Tensor, strengths: Tensor, ridge: Tensor, covariance: Tensor
 ) -> Tensor:
-    """Of H_t + Λ at every position, (batch, time, heads, key width, key width)."""
+    """Cholesky factors of H_t + Λ at every position, (batch, time, heads, key width, key width)."""
     return _factor(_covariances(keys, log_decays, strengths, covariance), ridge)
 
 
@@ -155,6 +156,7 @@ def _covariances(keys: Tensor, log_decays: Tensor, strengths: Tensor, before: Te
     sums = cut_in_chunks(log_decays.unsqueeze(-1), block).cumsum(-2)
     beta = cut_in_chunks(strengths.unsqueeze(-1), block)
     later = torch.ones(block, block, dtype=torch.bool, device=keys.device).triu(1)
+    # Differences of logarithms before exp: quotients of two decays to zero would be 0 / 0.
     weights = (sums - sums.mT).masked_fill(later, -math.inf).exp()
     outers = ((beta * k).unsqueeze(-1) * k.unsqueeze(-2)).flatten(-2)
     added = weights @ outers

@@ -20,7 +20,7 @@ from models.specification import SequenceSpecification
 DecayOf = Literal["head", "channel"]
 FIRST_CENTRE = -0.2
 CHUNK = 64
-EPSILON = 1e-6
+EPSILON = 1e-6  # a channel in which no key was yet has A = 0, of which there is no logarithm
 
 
 class PreconditionedState(NamedTuple):
@@ -84,6 +84,7 @@ class PreconditionedDeltaMixer(GatedDeltaMixer):
         (queries, keys, values), past = self.streams(hidden, state.past if state else None)
         queries, keys, strengths = unit(queries), unit(keys), self.strengths(hidden)
         factors, squares = self._factors(hidden, keys, state.squares if state else None)
+        # β stands with what is read and with the values; what is written is M ∘ k, without it.
         edits = Edits(strengths * keys, factors * keys, strengths * values, self.decay(hidden))
         read, memory = general_delta_rule(
             queries * self.head_width**-0.5, edits, state.memory if state else None
@@ -98,6 +99,7 @@ class PreconditionedDeltaMixer(GatedDeltaMixer):
         writes = Writes(weights, keys.square(), self.square_decay(hidden))
         # With a chunk no kernel is asked, which keys of one channel may not fit.
         squares, last = linear_recurrence(torch.ones_like(weights), writes, before, chunk=CHUNK)
+        # Where ln A = c a channel is written as it is, where A is larger less.
         relative = torch.log(squares + EPSILON) - self.centre[:, None]
         return torch.exp(-math.log(self.base) * relative / (1 + relative.abs())), last
 

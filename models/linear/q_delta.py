@@ -38,6 +38,7 @@ class QDeltaMixer(GatedDeltaMixer):
         """A piece of a sequence, (batch, time, width) -> (batch, time, width)."""
         (queries, keys, values), past = self.streams(hidden, state.past if state else None)
         queries, keys, strengths = unit(queries), unit(keys), self.strengths(hidden)
+        # The error is that of the memory at k + λ q, what will be read; it is written at k alone.
         reads = strengths * (keys + self._shares(hidden) * queries)
         edits = Edits(reads, keys, strengths * values, self.decay(hidden))
         read, memory = general_delta_rule(

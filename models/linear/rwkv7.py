@@ -39,7 +39,8 @@ class LayerPlace(NamedTuple):
 
     @property
     def depth(self) -> float:
-        """From 0 in the first layer to 1 in the last; 0 in a single one."""
+        """Where the layer stands, from 0 for the first layer to 1 for the last; 0 for a single
+        one."""
         return self.layer / max(1, self.layers - 1)
 
     def shares(self, width: int, exponent: float) -> nn.Parameter:

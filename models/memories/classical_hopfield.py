@@ -47,7 +47,7 @@ class ClassicalHopfield(Memory):
         self._weights: Tensor | None = None
 
     def size_in_bytes(self) -> int:
-        """Of W: the square of key_size + value_size numbers for each memory of the batch."""
+        """Bytes of W: the square of key_size + value_size numbers for each memory of the batch."""
         return bytes_of(self._weights)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:

@@ -192,7 +192,8 @@ class Memory(nn.Module, ABC):
         on, without parameters. 0 for an empty memory that holds nothing."""
 
     def weights_in_bytes(self) -> int:
-        """Of these, what answers: without pairs that are kept to be trained again."""
+        """The part of ``size_in_bytes`` that answers: without pairs that are kept to be trained
+        again."""
         return self.size_in_bytes()
 
     @abstractmethod

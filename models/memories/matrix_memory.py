@@ -42,7 +42,7 @@ class MatrixMemory(Memory):
         self._matrix: Tensor | None = None
 
     def size_in_bytes(self) -> int:
-        """Of M, however much was written."""
+        """Bytes of M, however much was written."""
         return bytes_of(self._matrix)
 
     def _started(self, keys: Tensor, rows: int) -> Tensor:

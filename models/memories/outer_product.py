@@ -116,7 +116,7 @@ class OuterProduct(MatrixMemory):
         return weights if most is None else weights * (_rank(counts) < most)
 
     def size_in_bytes(self) -> int:
-        """Of the matrix, or of the table of distinct keys with their sums and counts."""
+        """Bytes of the matrix, or of the table of distinct keys with their sums and counts."""
         return super().size_in_bytes() + bytes_of(self._keys, self._sums, self._counts)
 
     def _number_kept(self, key_size: int) -> int | None:

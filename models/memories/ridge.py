@@ -43,7 +43,7 @@ class Ridge(Memory):
         self._products: Tensor | None = None
 
     def size_in_bytes(self) -> int:
-        """Of Σ k kᵀ and Σ k vᵀ, however much was written."""
+        """Bytes of Σ k kᵀ and Σ k vᵀ, however much was written."""
         return bytes_of(self._covariance, self._products)
 
     def _features(self, keys: Tensor) -> Tensor:
@@ -74,6 +74,7 @@ class Ridge(Memory):
                 "span the space: give a larger ridge or write float64"
             )
         solved = solved.mT
+        # A query of length 0 has no direction: the floor makes its 0 / 0 a 0.
         length = queries.square().sum(-1).clamp_min(torch.finfo(queries.dtype).tiny)
         confidence = 1 - self.ridge * (solved * queries).sum(-1) / length
         return Reading((solved @ self._products).to(keys.dtype), confidence.to(keys.dtype))

@@ -81,6 +81,7 @@ class StoredByOptimizer(StoredInWeights):
         if self.tokens or self.vocabulary is None:
             return super().outputs(weights, keys)
         first, first_bias, second, second_bias = weights
+        # Token numbers 0 … V − 1 on [−1, 1]: the perceptron sees their order, and no embedding.
         scaled = 2 * keys / max(self.vocabulary - 1, 1) - 1
         return torch.baddbmm(second_bias, torch.baddbmm(first_bias, scaled, first).relu(), second)
 

@@ -46,7 +46,7 @@ class StoredPairs(Memory):
         self._values: Tensor | None = None
 
     def size_in_bytes(self) -> int:
-        """Of every pair that was written."""
+        """Bytes of every pair that was written."""
         return bytes_of(self._keys, self._values)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:

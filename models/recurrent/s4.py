@@ -39,6 +39,7 @@ def hippo_legs(state: int) -> HippoMatrix:
     dense = -(roots[:, None] * roots).tril(-1) - torch.diag(n + 1)
     low_rank = torch.sqrt(n + 0.5)
     skew = dense + low_rank[:, None] * low_rank + 0.5 * torch.eye(state, dtype=torch.float64)
+    # −i times a skew-symmetric matrix is Hermitian: its eigenvalues are real, the frequencies ω.
     frequencies, basis = torch.linalg.eigh(-1j * skew)
     below = slice(0, state // 2)  # eigenvalues are sorted
     to_basis = basis[:, below].mH
@@ -168,6 +169,7 @@ class S4Mixer(Mixer):
         system, length = self._discretise(), hidden.shape[1]
         chunk = _positions_in_turn(length)
         responses = system.responses(chunk)
+        # Zeros before the start leave the state empty, and the last chunk then ends the sequence.
         inputs = functional.pad(hidden, (0, 0, -length % chunk, 0)).unflatten(1, (-1, chunk))
         within = torch.einsum("bnlw,wlk->nbwk", inputs, responses.flip(1))
         state = within[0]
@@ -183,6 +185,7 @@ class S4Mixer(Mixer):
         chunk = _positions_in_turn(length)
         reads = [self._reads()]
         if length > chunk:
+            # C Ā^(chunk · j), which with the responses inside a chunk make C Ā^t B̄ for all t.
             power = system.power(chunk)
             for _ in range(math.ceil(length / chunk) - 1):
                 reads.append((reads[-1].unsqueeze(-2) @ power).squeeze(-2))

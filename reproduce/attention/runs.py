@@ -102,8 +102,11 @@ IS_JUDGED_WHERE = (
 
 
 def attends(kind: str) -> Rule:
-    """The models of a kind attend to some positions more than to others: what attention that is as
-    uniform as before training does or does not do says nothing about attention."""
+    """The models of a kind attend to some positions more than to others.
+
+    Claims about where attention goes are judged where this holds alone: attention that is still as
+    uniform as before training goes nowhere.
+    """
     return within(measured(kind, "most attended position", highest), low=ATTENDS)
 
 

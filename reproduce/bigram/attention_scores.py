@@ -52,7 +52,7 @@ TRAINED = where(
 
 
 def mostly(metric: str, kind: str) -> Rule:
-    """At nearly all places that count."""
+    """A metric holds at nearly all places that count."""
     return once(TRAINED, within(looks(metric, kind), low=MOST))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from bench.config.groups import contenders, entrants, guests
+from bench.config.groups import contenders, default_models, guests
 from bench.records.schema import RunRecord
 from reproduce.claims.grammar import Records, Runs, setting
 from reproduce.experiment import OverSeeds, Sweep
@@ -42,7 +42,7 @@ COARSE = 50  # probes of the figure about attention, which asks for the end
 def sweeps(preset: str) -> list[Sweep]:
     """Sweeps of every model of the figure. At ``laptop`` attention is trained for 1000 steps, one
     layer of memory units for the 200 of its claim, and the other models for 400."""
-    others = [name for name in entrants("bigram", preset) if name not in NAMED]
+    others = [name for name in default_models("bigram", preset) if name not in NAMED]
     one_layer, two_layers, random = (
         {"models.layers": 1},
         {"models.layers": 2},

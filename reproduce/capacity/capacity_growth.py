@@ -32,7 +32,8 @@ def _runs(
     classes: int = 0,
     task: str = "capacity",
 ) -> Runs:
-    """Those of this figure, which no other plans: Gaussian embeddings, as the slides have them."""
+    """The runs of this figure, which no other plans: Gaussian embeddings, as the slides have
+    them."""
     settings = {
         "widths": widths,
         "thresholds": [share],

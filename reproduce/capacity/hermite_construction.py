@@ -63,7 +63,7 @@ def _by_width(record: RunRecord) -> Iterator[tuple[float, list[float | None]]]:
 
 
 def _runs(label: str, **settings: int) -> Runs:
-    """Those of a degree, of every number of units or of one."""
+    """The runs of a degree, with every number of units or with one."""
     models = {f"models.{key}": value for key, value in settings.items()}
     return Runs(label, TASK, MODEL, {**SETTINGS, **models})
 

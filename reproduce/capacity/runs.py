@@ -117,7 +117,8 @@ class Constant:
         return list(filter(Runs(self.label, TASK, self.model, settings, tried).has, records))
 
     def trials(self, records: Records) -> dict[int, list[float]]:
-        """It at each width in every trial; of several records of one seed, the longest list."""
+        """The constant at each width in every trial; of several records of one seed, the longest
+        list."""
         by_width: dict[int, dict[int, list[float]]] = {}
         for record in self.runs(records):
             rows = record.arrays.get(f"associations/{self.threshold:g}", [])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from bench.records.schema import RunRecord
 from core.statistics import LEVEL
-from reproduce.claims.controls import AnyControl, is_twin, without_twins
+from reproduce.claims.controls import AnyControl, is_untrained, without_untrained
 from reproduce.claims.fairness import not_ranked
 from reproduce.claims.frozen import Hashes, begun_after, entry_of, set_after
 from reproduce.claims.grammar import Records, Rule, Runs
@@ -79,15 +79,15 @@ class Claim:
 
     @cached_property
     def hashes(self) -> Hashes:
-        """By which a change of it is seen."""
+        """The hashes by which a change of the claim is seen."""
         words = [self.sentence, self.source, self.tolerance, self.rule.text, self.rule.numbers]
         beside, test = self.control.parts if self.control else ([], None)
         test_code = [self.rule.judge, test, *([self.ranks] if self.ranks else [])]
         return Hashes.of(self.name, [words, beside], test_code)
 
     def judge(self, records: Sequence[RunRecord]) -> ClaimResult:
-        """The verdict on this claim: a pure function of ``records``, twins of runs included."""
-        runs, finding = without_twins(records), self.finding(records)
+        """The verdict on this claim: a pure function of ``records``, untrained runs included."""
+        runs, finding = without_untrained(records), self.finding(records)
         p = smallest_p(finding, partial(self.rule.judge, runs))
         late, confirmed, asked_again = set_after(self.hashes, runs), None, None
         if late and finding.verdict in (REPRODUCED, CONTRADICTED):
@@ -113,7 +113,7 @@ class Claim:
         finding = self.without_control(records)
         if self.control is not None:
             finding = self.control.check(finding, self.rule, records, LEVEL)
-        return self._among_tuned(finding, without_twins(records))
+        return self._among_tuned(finding, without_untrained(records))
 
     def _among_tuned(self, finding: Finding, runs: Records) -> Finding:
         """What is left of a verdict where a row is not ranked."""
@@ -133,7 +133,7 @@ class Claim:
 
     def without_control(self, records: Sequence[RunRecord]) -> Finding:
         """What the rule alone says of the runs."""
-        return self.rule.judge(without_twins(records), LEVEL)
+        return self.rule.judge(without_untrained(records), LEVEL)
 
 
 @dataclass(frozen=True)
@@ -189,18 +189,18 @@ def verdict_file(
     results: Sequence[ClaimResult],
     cost: Callable[[str], str],
 ) -> bytes:
-    """``verdicts.json``: the same bytes for equal records, of which the twins stand apart.
+    """``verdicts.json``: the same bytes for equal records, of which the untrained runs stand apart.
 
     Args:
         cost: of asking at a preset, for what is not asked here.
     """
-    controls = sorted(record.run_id for record in records if is_twin(record))
+    controls = sorted(record.run_id for record in records if is_untrained(record))
     content = {
         "schema_version": SCHEMA_VERSION,
         "figure": figure,
         "preset": preset,
         "title": title,
-        "records": [record.run_id for record in without_twins(records)],
+        "records": [record.run_id for record in without_untrained(records)],
         **({"controls": controls} if controls else {}),
         "claims": [result.to_json(cost) for result in results],
     }

@@ -26,18 +26,18 @@ STEP: Mapping[str, Any] = {"training.steps": 1}
 # A control without any effect passes a test for "more than 0" at this level once in ten times.
 LEANING = 0.8
 FEWEST = 3  # seeds of a system by hand, which may have others than the claim
-# What a twin lends to the run in whose place it stands.
+# What an untrained run lends to the run in whose place it stands.
 MEASURED = ("outcome", "cause", "headline", "metrics", "per_sequence", "curves", "arrays")
 
 
-def is_twin(record: RunRecord) -> bool:
+def is_untrained(record: RunRecord) -> bool:
     """Whether a record belongs to a control alone: no figure, table or board shows it."""
     return record.role == "control"
 
 
-def without_twins(records: Iterable[RunRecord]) -> list[RunRecord]:
+def without_untrained(records: Iterable[RunRecord]) -> list[RunRecord]:
     """The records that figures are made of and claims are about."""
-    return [record for record in records if not is_twin(record)]
+    return [record for record in records if not is_untrained(record)]
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class NoControl:
         """The finding as it is."""
         return finding
 
-    def twins_of(
+    def untrained_runs_of(
         self, runs: Iterable[Configuration], sweeps: Iterable[SweepPlan]
     ) -> list[Configuration]:
-        """There are no twins."""
+        """There are no untrained runs."""
         return []
 
-    def twins(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
+    def untrained_runs(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
         """There are none."""
         return []
 
@@ -100,7 +100,7 @@ class Control:
 
     def judged(self, rule: Rule, records: Records, level: float) -> Finding:
         """What the test says of the control; ``rule``, the claim's, is put to what is trained."""
-        return self.rule.judge(without_twins(records), level)
+        return self.rule.judge(without_untrained(records), level)
 
     def check(self, finding: Finding, rule: Rule, records: Records, level: float) -> Finding:
         """What is left of a reproduced claim: a test that its control passes tells nothing."""
@@ -112,12 +112,12 @@ class Control:
 
 @dataclass(frozen=True, eq=False)
 class Untrained:
-    """The network before its training: for each run a twin of one step with the same seed, whose
+    """The network before its training: for each run one of one step with the same seed, whose
     numbers stand in the run's place. What was searched stays at the first value of its grid.
 
     Attributes:
-        keys: task or model -> the words that make a twin of a measurement, which trains by itself.
-            A measurement without any has no twin.
+        keys: task or model -> the words that leave a measurement untrained, which trains by itself.
+            A measurement without any has no untrained run.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Untrained:
         return [self.label, dict(self.keys)], None
 
     def judged(self, rule: Rule, records: Records, level: float) -> Finding:
-        """What the claim's own test says of the twins, as if they were the runs."""
+        """What the claim's own test says of the untrained runs, as if they were the runs."""
         in_place = self.in_place(records)
         if all(record.role == "baseline" for record in in_place):
             return Finding(UNDECIDED, "no runs", 0)
@@ -148,8 +148,8 @@ class Untrained:
         """What is left of a reproduced claim: a test that its control passes tells nothing. A
         contradiction says where the control contradicts the claim as well, and its numbers: beside
         them a reader sees whether the network had learned anything."""
-        without = not self.keys and not any(map(is_trained, without_twins(records)))
-        if without:  # nothing that the engine trained has no twin
+        without = not self.keys and not any(map(is_trained, without_untrained(records)))
+        if without:  # nothing that the engine trained has no untrained run
             return finding
         test = partial(self.judged, rule, records)
         if finding.verdict == REPRODUCED:
@@ -161,90 +161,90 @@ class Untrained:
         return replace(finding, evidence=so)
 
     def in_place(self, records: Records) -> list[RunRecord]:
-        """Predictors as they are, and every run that has a twin with what the twin measured: its
-        settings stay, since a rule asks for them. A twin that failed says nothing."""
+        """Predictors as they are, and every run that has an untrained one with what that measured:
+        its settings stay, since a rule asks for them. One that failed says nothing."""
         stood_in = []
-        for run, twin in self._pairs(records):
-            if twin is run:
+        for run, untrained in self._pairs(records):
+            if untrained is run:
                 stood_in.append(run)
-            elif twin is not None and twin.outcome == "ok":
-                stood_in.append(run.model_copy(update={k: getattr(twin, k) for k in MEASURED}))
+            elif untrained is not None and untrained.outcome == "ok":
+                stood_in.append(run.model_copy(update={k: getattr(untrained, k) for k in MEASURED}))
         return stood_in
 
-    def twins(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
-        """Those of a pool that are twins of these runs, sorted by run id."""
-        pairs = self._pairs([*runs, *filter(is_twin, pool)])
-        twin_by_id = {}
-        for run, twin in pairs:
-            if twin is not None and twin is not run:
-                twin_by_id[twin.run_id] = twin
-        return [twin_by_id[run_id] for run_id in sorted(twin_by_id)]
+    def untrained_runs(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
+        """The records of a pool that are the untrained ones of these runs, sorted by run id."""
+        pairs = self._pairs([*runs, *filter(is_untrained, pool)])
+        untrained_by_id = {}
+        for run, untrained in pairs:
+            if untrained is not None and untrained is not run:
+                untrained_by_id[untrained.run_id] = untrained
+        return [untrained_by_id[run_id] for run_id in sorted(untrained_by_id)]
 
     def _pairs(self, records: Records) -> Iterator[tuple[RunRecord, RunRecord | None]]:
-        """Each run with its twin, if it has one; a predictor is its own."""
+        """Each run with its untrained one, if it has one; a predictor is its own."""
         pool: dict[tuple[str, str, str, int], list[tuple[RunRecord, Mapping[str, Any]]]]
         pool = defaultdict(list)
-        for record in filter(is_twin, records):
+        for record in filter(is_untrained, records):
             pool[_place(record)].append((record, flat(record.config, record.config)))
-        for run in without_twins(records):
+        for run in without_untrained(records):
             if run.role == "baseline":
                 yield run, run
             else:
                 yield run, self._twin_among(pool[_place(run)], run)
 
     def _twin_among(
-        self, twins: Iterable[tuple[RunRecord, Mapping[str, Any]]], run: RunRecord
+        self, untrained_runs: Iterable[tuple[RunRecord, Mapping[str, Any]]], run: RunRecord
     ) -> RunRecord | None:
         """The first that differs from a run in nothing but the length of the training and what was
         searched.
 
         Args:
-            twins: each with its settings.
+            untrained_runs: each with its settings.
         """
         free = {*self._changes(run.task, run.model), *(run.study.search_space if run.study else ())}
         compared = flat(run.config, run.config)
         for key in free & compared.keys():
             del compared[key]
-        # The settings that make the twin of a measurement may change its data.
+        # The settings that leave a measurement untrained may change its data.
         by_itself = bool({run.task, run.model} & self.keys.keys())
-        for twin, settings in twins:
-            same_data = by_itself or run.provenance.data == twin.provenance.data
+        for untrained, settings in untrained_runs:
+            same_data = by_itself or run.provenance.data == untrained.provenance.data
             if same_data and all(settings.get(key) == v for key, v in compared.items()):
-                return twin
+                return untrained
         return None
 
     @cached_property
     def _changes_by_name(self) -> dict[str, Mapping[str, Any]]:
-        """Task or model -> the settings that make a twin of a measurement."""
+        """Task or model -> the settings that leave a measurement untrained."""
         return {name: read(words.split()) for name, words in self.keys.items()}
 
     def _changes(self, task: str, model: str, usual: Mapping[str, Any] = STEP) -> Mapping[str, Any]:
         changes = self._changes_by_name
         return changes.get(task, changes.get(model, usual))
 
-    def twins_of(
+    def untrained_runs_of(
         self, runs: Iterable[Configuration], sweeps: Iterable[SweepPlan]
     ) -> list[Configuration]:
-        """The twins of these runs, each once: of single runs, and of each model of a sweep with as
-        many seeds as its final runs."""
-        twin_by_run: dict[str, Configuration] = {}
+        """The untrained runs of these, each once: of single runs, and of each model of a sweep with
+        as many seeds as its final runs."""
+        untrained_by_run: dict[str, Configuration] = {}
 
-        def add(twin: Configuration) -> None:
-            key = f"{twin.task} {twin.model} {twin.seed} {twin.resolved()}"
-            twin_by_run.setdefault(key, twin)
+        def add(untrained: Configuration) -> None:
+            key = f"{untrained.task} {untrained.model} {untrained.seed} {untrained.resolved()}"
+            untrained_by_run.setdefault(key, untrained)
 
         for run in runs:
-            if (twin := self._twin_of(run)) is not None:
-                add(twin)
+            if (untrained := self._untrained_run_of(run)) is not None:
+                add(untrained)
         for plan in sweeps:
             for entry in plan.entries:
                 # No claim judges a guest.
-                twin = None if entry.guest else self._twin_of(entry.at(entry.first()))
-                for final in [] if twin is None else twin.final_runs():
+                untrained = None if entry.guest else self._untrained_run_of(entry.at(entry.first()))
+                for final in [] if untrained is None else untrained.final_runs():
                     add(final)
-        return list(twin_by_run.values())
+        return list(untrained_by_run.values())
 
-    def _twin_of(self, run: Configuration) -> Configuration | None:
+    def _untrained_run_of(self, run: Configuration) -> Configuration | None:
         """What is made for a run; None of a measurement without settings that make it."""
         by_itself = run.takes is not None
         changes = self._changes(run.task, run.model, {} if by_itself else STEP)

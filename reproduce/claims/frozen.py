@@ -2,8 +2,8 @@
 
 A claim that is written or loosened after its numbers were seen is weak evidence. ``frozen.yaml``
 holds two hashes of every claim: of its words, numbers, tolerance and control, with the time at
-which these were last set, and of its test (:mod:`.fingerprints.meaning`), with the time at which
-that was last edited while the words stayed. It also holds the numbers by which all claims are
+which these were last set, and of its test (:mod:`.fingerprints.fingerprint`), with the time at
+which that was last edited while the words stayed. It also holds the numbers by which all claims are
 judged (:mod:`.numbers`). The commit that holds an entry says when it was really made.
 ``mended_sources.yaml`` lists claims of which the source alone was named wrongly and mended: they
 keep their time, and a test makes their older hash from the older source.
@@ -29,7 +29,7 @@ from core.amounts import amount
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import write_atomically
 from core.reading import own_yaml
-from reproduce.claims.fingerprints.meaning import meaning
+from reproduce.claims.fingerprints.fingerprint import fingerprint
 from reproduce.claims.numbers import numbers
 from reproduce.claims.repeats import began, moment
 
@@ -62,8 +62,8 @@ class Hashes(NamedTuple):
 
     @classmethod
     def of(cls, name: str, statement: object, test: object) -> Hashes:
-        """Of everything that a claim says, and of the functions that judge it."""
-        return cls(name, _hash([name, meaning(statement)]), _hash(meaning(test)))
+        """The hashes of everything that a claim says, and of the functions that judge it."""
+        return cls(name, _hash([name, fingerprint(statement)]), _hash(fingerprint(test)))
 
 
 Claims = Mapping[str, Sequence[Hashes]]  # of each figure
@@ -90,7 +90,7 @@ class FrozenClaim(NamedTuple):
         return claim.test == test
 
 
-class Kept(NamedTuple):
+class FrozenNumber(NamedTuple):
     """What is kept of a number of judging; the time is ISO 8601, UTC."""
 
     value: float
@@ -110,9 +110,11 @@ def read_frozen(path: Path = FROZEN) -> dict[str, dict[str, FrozenClaim]]:
     return by_figure
 
 
-def read_numbers(path: Path = FROZEN) -> dict[str, Kept]:
+def read_numbers(path: Path = FROZEN) -> dict[str, FrozenNumber]:
     """Name of the number -> what is kept of it."""
-    kept_numbers = {name: Kept(**entry) for name, entry in _content(path).get(NUMBERS, {}).items()}
+    kept_numbers = {
+        name: FrozenNumber(**entry) for name, entry in _content(path).get(NUMBERS, {}).items()
+    }
     # YAML takes 1e-06, without a point, for a text.
     return {
         name: number._replace(value=json.loads(str(number.value)))
@@ -183,7 +185,7 @@ def differing(claims: Claims, frozen: Mapping[str, Mapping[str, FrozenClaim]]) -
     return lines + [f"{figure}: is gone" for figure in sorted(set(frozen) - set(claims))]
 
 
-def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, Kept]) -> list[str]:
+def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, FrozenNumber]) -> list[str]:
     """What of ``frozen`` is not what the numbers are now, in words."""
     lines = [
         f"{name}: is {value}, was {frozen[name].value}" if name in frozen else f"{name}: is new"
@@ -194,11 +196,13 @@ def differing_numbers(now: Mapping[str, float], frozen: Mapping[str, Kept]) -> l
 
 
 def updated_numbers(
-    values: Mapping[str, float], frozen: Mapping[str, Kept], now: str
-) -> dict[str, Kept]:
+    values: Mapping[str, float], frozen: Mapping[str, FrozenNumber], now: str
+) -> dict[str, FrozenNumber]:
     """What is to be kept: times stay where nothing differs."""
     return {
-        name: frozen[name] if name in frozen and frozen[name].value == value else Kept(value, now)
+        name: frozen[name]
+        if name in frozen and frozen[name].value == value
+        else FrozenNumber(value, now)
         for name, value in values.items()
     }
 
@@ -225,7 +229,7 @@ def _entry(claim: Hashes, old: FrozenClaim | None, now: str) -> FrozenClaim:
 def write_frozen(
     entries: Mapping[str, Mapping[str, FrozenClaim]],
     path: Path = FROZEN,
-    kept_numbers: Mapping[str, Kept] | None = None,
+    kept_numbers: Mapping[str, FrozenNumber] | None = None,
 ) -> None:
     """One line for each number and claim, so that version control knows when each was set."""
     lines = [HEAD, f"{NUMBERS}:\n"] if kept_numbers else [HEAD]

@@ -79,7 +79,7 @@ class Runs:
         return by_seed(filter(self.has, records))
 
     def finished(self, records: Records) -> list[RunRecord]:
-        """Those of them with a result."""
+        """The runs of these, among all records, that have a result."""
         return [record for record in self.of(records) if record.outcome == "ok"]
 
     def has(self, record: RunRecord) -> bool:

@@ -40,9 +40,9 @@ class Fit:
         return replace(self, slope=self.slope - other.slope, slopes=self.slopes - other.slopes)
 
     def interval(self, level: float = LEVEL) -> Interval:
-        """Percentile bootstrap interval of the slope; so many samples know no smaller tails than
-        one of them."""
+        """Percentile bootstrap interval of the slope."""
         tail = (1 - level) / 2
+        # A tail smaller than one resample cannot be read off them: nothing is known then.
         if tail * RESAMPLES < 1:
             return Interval(-math.inf, math.inf)
         low, high = np.quantile(self.slopes, (tail, 1 - tail))
@@ -142,5 +142,5 @@ def _trials_needed(fit: Fit, ends: tuple[float, float], level: float) -> int | N
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """With so many decimals, and a minus sign that is one."""
+    """A number with so many decimals, and a minus sign that is one."""
     return f"{value:.{digits}f}".replace("-", "−")

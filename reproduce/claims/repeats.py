@@ -137,7 +137,7 @@ def _start(record: Mapping[str, Any]) -> str:
 
 
 def _kind(record: Mapping[str, Any]) -> str:
-    """Of what a run is, but for its settings."""
+    """What a run is but for its settings, as text: data, task, model, preset, seed and label."""
     parts = (record.get(key) for key in ("task", "model", "preset", "seed", "label"))
     return json.dumps([record["provenance"]["data"], *parts], sort_keys=True)
 

@@ -120,8 +120,10 @@ def settled(holds: bool, evidence: str, seeds: int = 1) -> Finding:
 
 
 def in_seeds(finding: Finding, records: Sequence[RunRecord]) -> Finding:
-    """A finding over trials, whose number that would settle it is said in seeds of the command:
-    each of them is a record with several trials."""
+    """A finding over trials, with the number that would settle it counted in seeds.
+
+    A command makes whole seeds, each a record with several trials.
+    """
     if finding.seeds_needed is None:
         return finding
     trials = finding.seeds / len({record.seed for record in records})

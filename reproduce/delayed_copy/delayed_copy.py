@@ -132,7 +132,7 @@ def fail_where_mamba_copies(task: str, slow: Sequence[Runs]) -> Rule:
 
 
 def claims_of(task: str, what: str) -> tuple[Claim, Claim]:
-    """Who copies, and who has not learned to by then."""
+    """Two claims: which models copy, and which have not learned to by then."""
     mamba = row(task, MAMBA)
     slow = [row(task, MOSAIC), with_more_steps(task)]
     return (

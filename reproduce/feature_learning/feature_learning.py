@@ -37,7 +37,7 @@ def _norms(name: str, record: RunRecord) -> Iterator[tuple[float, list[float]]]:
 
 
 def growth(name: str, runs: Runs) -> Growth:
-    """Of a norm, by width."""
+    """The growth of a norm with the width."""
     label = f"{LOOKS[name][0]}, {runs.label}"
     return Growth(runs.but(label), partial(_norms, name), "d")
 

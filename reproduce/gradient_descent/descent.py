@@ -51,7 +51,7 @@ measured = PATHS.finished
 def paths(
     records: Records, overlap: float, p: float = UNEQUAL, dtype: str = "float64"
 ) -> list[Path]:
-    """Those of this overlap and frequency, by step."""
+    """The paths of gradient descent at this overlap and frequency, by step."""
     chosen = []
     for record in measured(records)[:1]:
         for row in record.arrays.get(f"two_tokens/{dtype}", []):
@@ -247,7 +247,7 @@ EMBEDDINGS = (
 
 
 def _small_in_place(quantity: str, kind: Kind) -> Control:
-    """Of a claim that a step which is decreased does better than a large one."""
+    """The control of a claim that a step which is decreased does better than a large one."""
     rules = partial(lower_late, quantity=quantity, kind=kind, schedule="small")
     return Control("a small step throughout in the place of the decreasing one", each(rules))
 

@@ -86,7 +86,7 @@ def grid_comes_out(
 
 
 def slopes(records: Records) -> tuple[Fit, Fit] | None:
-    """In d, of the smallest and of the largest step."""
+    """Power laws in d, with the smallest and with the largest step; None without runs of both."""
     fits = []
     for cell in (runs.BY_RATE[0], runs.BY_RATE[-1]):
         trials = runs.by_dimension(records, cell)
@@ -97,7 +97,8 @@ def slopes(records: Records) -> tuple[Fit, Fit] | None:
 
 
 def slopes_move(fits: tuple[Fit, Fit], steeper: float) -> Finding:
-    """By bootstrap over trials."""
+    """Whether the slope is steeper with the largest step than with the smallest, by bootstrap over
+    trials."""
     small, large = fits
     interval = slope_difference(large, small)
     text = (
@@ -286,7 +287,7 @@ def exponents(records: Records) -> dict[float, float]:
 
 
 def larger_steps_flatten(records: Records) -> Iterator[Rule]:
-    """From each step to the next."""
+    """Each exponent is above that of the next larger step."""
     by_step = [exact(f"exponent with step {lr:g}", e) for lr, e in exponents(records).items()]
     return (above(small, large) for small, large in pairwise(by_step))
 

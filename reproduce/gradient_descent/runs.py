@@ -53,7 +53,7 @@ class Cell:
         return f"{MODELS[self.model]}{name} lr {self.lr:g}, batch {self.batch}, n {self.samples}"
 
     def planned(self, **more: Any) -> OverSeeds:
-        """Its runs, each of which holds ten random seeds."""
+        """The plan of its runs, each of which holds ten random seeds."""
         settings = {
             "models.layer_norm": self.layer_norm,
             "tasks.optimiser": self.optimiser,

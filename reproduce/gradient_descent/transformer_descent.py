@@ -74,7 +74,7 @@ def steps_to_know(lr: int) -> Measured:
 
 
 def asked(rule: Rule) -> Rule:
-    """After a whole training."""
+    """The rule, asked after a whole training."""
     return once(LONG, rule)
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from statistics import fmean
 from typing import Any
 
-from bench.config.groups import card, choices, entrants
+from bench.config.groups import card, choices, default_models
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from core.statistics import SHARE, mean_interval
@@ -65,7 +65,7 @@ LONG = ("gpu", "paper")
 def sweeps(preset: str) -> list[Sweep]:
     """A sweep for each task, and at ``paper`` for each change of its sizes. Models whose state has
     a setting are swept apart, with the value that gives all of them states of one size."""
-    models, by_state = entrants("mad", preset), states_of_one_size()
+    models, by_state = default_models("mad", preset), states_of_one_size()
     groups: list[tuple[list[str], dict[str, Any]]] = [
         ([m for m in models if m not in by_state], {})
     ]
@@ -181,7 +181,7 @@ def _row(records: Records, model: str) -> list[str]:
 
 
 def _scores(records: Records, model: str, name: str) -> list[float]:
-    """Of each seed the mean accuracy over the settings of a task that were run."""
+    """For each seed the mean accuracy over the settings of a task that were run."""
     by_seed: dict[int, list[float]] = defaultdict(list)
     for record in records:
         if record.model == model and setting(record, "tasks.synthetic") == name:

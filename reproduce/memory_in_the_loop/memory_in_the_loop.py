@@ -48,7 +48,7 @@ def of(model: str) -> Runs:
 
 
 def questions(record: RunRecord) -> int:
-    """Those of one condition."""
+    """How many questions one condition asks."""
     return int(record.config["tasks"]["trials"] * record.config["tasks"]["items"])
 
 

@@ -135,7 +135,7 @@ def of(
 
 
 def widths(records: Records) -> list[int]:
-    """From narrow to wide."""
+    """The widths that were run, from narrow to wide."""
     return sorted({runs.width(record) for record in records if cell(record)})
 
 
@@ -297,7 +297,7 @@ def _behind(records: Records) -> list[Rule]:
 
 
 def _recalls(records: Records, rival: Runs) -> Rule:
-    """It has learned to recall: the fewest pairs, surely better than by a guess."""
+    """The rival has learned to recall: the fewest pairs, surely better than by a guess."""
     fewest = min((n for r in rival.of(records) for n in r.config["tasks"]["pairs"]), default=1)
     number = _accuracy(records, rival)
     at_fewest = replace(number, name=f"accuracy at {fewest} pairs", read=f"accuracy/{fewest}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from bench.config.groups import choices, contenders, entrants
+from bench.config.groups import choices, contenders, default_models
 from bench.records.schema import RunRecord
 from reproduce.claims.grammar import Records
 from reproduce.claims.observations import latest
@@ -88,7 +88,7 @@ def plain_sweeps(preset: str) -> list[Sweep]:
     narrow, *wider = (plain(preset, width) for width in WIDTHS[preset])
     planned = [Sweep(TASK, (), narrow)]
     if preset in GATED_SEEDS:
-        others = [name for name in entrants(TASK, preset) if name not in GATED]
+        others = [name for name in default_models(TASK, preset) if name not in GATED]
         more_data = {"sweep.data_seeds": GATED_SEEDS[preset]}
         planned = [Sweep(TASK, others, narrow), Sweep(TASK, GATED, {**narrow, **more_data})]
     return planned + [Sweep(TASK, (), cell) for cell in wider]
@@ -164,7 +164,7 @@ def width(record: RunRecord) -> int:
 
 
 def steps(record: RunRecord) -> int:
-    """Of training."""
+    """Steps that the model of a run was trained for; 0 for a predictor without training."""
     return int(record.config["training"]["steps"] or 0)
 
 
@@ -189,7 +189,7 @@ def of(
 
 
 def widths(records: Records, cell: str, model: str | None = None) -> list[int]:
-    """From narrow to wide."""
+    """The widths that were run, from narrow to wide."""
     return sorted({width(record) for record in of(records, cell, model)})
 
 

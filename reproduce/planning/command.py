@@ -14,7 +14,7 @@ from bench.config.groups import choices
 from bench.search.plan import JOURNAL, MAKING, checked_device_like
 from core.errors import OK, UserError, nearest
 from core.files import write_atomically
-from core.places import absolute, shown
+from core.places import absolute, readable
 from core.words import by_name
 from reproduce.experiment import Experiment
 from reproduce.planning.confirming import SurveyAlone
@@ -143,7 +143,7 @@ def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -
 
     def look() -> Survey:
         if not request.dry_run:
-            by_name("reproduce.planning.work:take_in")(request.storage, request.store)
+            by_name("reproduce.planning.work:write_missing_records")(request.storage, request.store)
         survey = SurveyAlone if request.confirm else Survey
         return survey(of, settings_by_figure, request.preset, request.store, request.device_like)
 
@@ -156,7 +156,7 @@ def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -
         deciding = [] if request.confirm else experiments(survey)
         print_plan(survey, steps, deciding, request.workers, request.hours)
         if request.page is not None:
-            text = page_of(deciding, request.preset, shown(request.page))
+            text = page_of(deciding, request.preset, readable(request.page))
             write_atomically(request.page, text.encode())
     print(f"dry run, nothing was run{'' if request.page else ' or written'}")
     return OK

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.claims.claims import Claim
-from reproduce.claims.controls import without_twins
+from reproduce.claims.controls import without_untrained
 from reproduce.claims.frozen import set_after
 from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED
@@ -67,7 +67,7 @@ class SurveyAlone(Survey):
                 f"{request.view.overrides[0]} makes other runs than those by which the claims of "
                 f"{name} were judged: leave it out"
             )
-        committed = selected_by(reproduction, self.shelf.committed)
+        committed = selected_by(reproduction, self.catalog.committed)
         claims = [claim for claim in reproduction.claims if only_described(claim, committed)]
         if not claims:
             return ReviewAlone(name, reproduction, request, (), ())
@@ -106,7 +106,7 @@ class SurveyAlone(Survey):
 def only_described(claim: Claim, committed: Sequence[RunRecord]) -> bool:
     """Whether a claim is decided, was set after its runs had begun, and was not put to later ones.
     What no chance enters, and one run says, has no other seeds to be put to."""
-    if not set_after(claim.hashes, without_twins(committed)):
+    if not set_after(claim.hashes, without_untrained(committed)):
         return False
     if claim.finding(committed).verdict not in DECIDED:
         return False
@@ -115,7 +115,7 @@ def only_described(claim: Claim, committed: Sequence[RunRecord]) -> bool:
 
 
 def _seeds(runs: Collection[PlannedRun], above: int) -> set[int]:
-    """Those of the runs that a further seed repeats."""
+    """The seeds of the runs that a further seed repeats."""
     return {
         run.configuration.seed
         for run in runs

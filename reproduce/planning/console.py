@@ -10,7 +10,7 @@ from bench.records.report import table_of
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from core.amounts import amount
-from core.places import shown
+from core.places import readable
 from core.progress import duration
 from core.screen import console
 from reproduce.claims.claims import ClaimResult
@@ -98,7 +98,7 @@ def print_how_to_commit(records: Sequence[RunRecord], store: Path) -> None:
     if not records:
         return
     folders = Store(store)
-    paths = sorted(shown(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
+    paths = sorted(readable(folders.record_folder(r.role) / f"{r.run_id}.json") for r in records)
     command = shlex.join(["python", "-m", "leaderboards.add", *paths])
     judge = "python -m reproduce verdicts update=true && python -m leaderboards.build"
     committed_by = amount(len(paths), "record is committed by", "records are committed by")

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from bench.config.settings import Configuration
 from bench.records.schema import FINISHED, RunRecord
-from bench.runs.shelf import training_key
+from bench.runs.catalog import training_key
 from core.screen import console
-from reproduce.claims.controls import is_twin
+from reproduce.claims.controls import is_untrained
 from reproduce.planned import PlannedRun
 
 GPU_PRESETS = ("gpu", "paper")
@@ -86,14 +86,14 @@ class StepSize(NamedTuple):
 
     @classmethod
     def of(cls, record: RunRecord) -> StepSize:
-        """That of a run."""
+        """The size of a step of a run."""
         sequences = record.cost.training_steps * record.config["training"].get("batch_size", 1)
         tokens = max(1.0, record.cost.training_tokens / sequences)
         return cls.asked(record.config)._replace(tokens=tokens)
 
     @classmethod
     def asked(cls, config: Mapping[str, Any]) -> StepSize:
-        """That of a run that was not made."""
+        """The size of a step of a run that was not made."""
         task = config["tasks"]
         return cls(str(task.get("_target_")), _number(task.get("length")), 1.0, _work(config))
 
@@ -106,7 +106,7 @@ class StepSize(NamedTuple):
         return length / theirs * self.work / other.work
 
 
-class Alike(NamedTuple):
+class SimilarRun(NamedTuple):
     """A run, and the work of another one by it.
 
     Attributes:
@@ -132,7 +132,8 @@ class Speeds:
         self._measured: dict[str, list[RunRecord]] = defaultdict(list)
         self._of_task: dict[tuple[str, bool], list[RunRecord]] = defaultdict(list)
         for record in records:
-            if record.outcome in FINISHED and not is_twin(record):  # one step is mostly the start
+            # The one step of an untrained run is mostly its start.
+            if record.outcome in FINISHED and not is_untrained(record):
                 self._measured[training_key(record.config, 0)].append(record)
                 self._of_task[record.task, record.role == "baseline"].append(record)
         self._trained: list[RunRecord] = []
@@ -208,7 +209,7 @@ class Speeds:
         factor = BY_FLOPS if same_preset else BY_NOTHING
         return _around(seconds, factor, f"{configuration.task} as {near[0].run_id}")
 
-    def nearest_by_work(self, configuration: Configuration) -> Alike | None:
+    def nearest_by_work(self, configuration: Configuration) -> SimilarRun | None:
         """The run whose steps tell the FLOPs of a configuration's; None if nothing was trained."""
         if not self._trained:
             return None
@@ -219,7 +220,7 @@ class Speeds:
             self._nearest[key] = self._nearest_of(*key)
         alike, same = self._nearest[key]
         steps = _steps(resolved, alike) * configuration.training.restarts
-        return Alike(
+        return SimilarRun(
             alike, same, step.over(StepSize.of(alike)), _flops(step, alike), steps, self._trained
         )
 
@@ -295,7 +296,7 @@ def _around(seconds: float, factor: float, source: str = "") -> ExpectedCost:
 
 
 def _flops(step: StepSize, record: RunRecord) -> float:
-    """Those of a step of a size, from the step of a record."""
+    """FLOPs of a step of a size, from the step of a record."""
     cost = record.cost
     own_step = (cost.training_flops or 0.0) / cost.training_steps
     return own_step * step.over(StepSize.of(record))

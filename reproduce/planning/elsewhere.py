@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from bench.config.config import training_configuration
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord
 from bench.roofline.devices import Span
@@ -31,7 +30,7 @@ class SpeedsElsewhere(Speeds):
         self.forecaster = Forecaster(forecaster_of(device).device, make_data=False)
 
     def print_basis(self, runs: Sequence[PlannedRun]) -> None:
-        """Of all runs on the other device: what they take with how many of them."""
+        """Print how long all runs take on so many of the other devices, and what that assumes."""
         device = self.forecaster.device
         print_timeline(chains(runs, self), device)
         print_assumptions(device, "float32")
@@ -46,7 +45,7 @@ class SpeedsElsewhere(Speeds):
             return super()._cost(configuration, key, predictors)
         device = self.forecaster.device
         try:
-            forecast = self.forecaster.training(training_configuration(configuration)).seconds
+            forecast = self.forecaster.training(configuration.of_training()).seconds
         except UserError:
             return self._by_flops(configuration, key)
         return ExpectedCost(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reproduce.claims.claims import Claim, ClaimResult
 from reproduce.claims.verdicts import NOT_ASKED
-from reproduce.planned import PlannedRun, missing
+from reproduce.planned import PlannedRun, without_record
 from reproduce.planning.cost import GPU_PRESETS, ExpectedCost
 from reproduce.planning.reading import chosen_by, reads_more
 from reproduce.planning.survey import OPEN, PRESETS, Review, Survey
@@ -59,10 +59,10 @@ def _experiment(survey: Survey, review: Review, result: ClaimResult) -> Deciding
         runs = (
             candidates[0].runs
             if candidates
-            else missing(_runs_at(survey, figure, preset, claim, seeds))
+            else without_record(_runs_at(survey, figure, preset, claim, seeds))
         )
         trains = any(run.role != "baseline" for run in runs)
-        paid = survey.shelf.weights if candidates else ()
+        paid = survey.catalog.weights if candidates else ()
         cost = survey.speeds.together(runs, paid) if trains else ExpectedCost()
         plan = candidates[0].shown if candidates else f"{figure} preset={preset}{seeds_word}"
         words = f"{plan} {claim.asked_with}"

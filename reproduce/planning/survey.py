@@ -16,16 +16,16 @@ from typing import Any, ClassVar
 from bench.config.command_line import shown
 from bench.records.identity import one_of_each
 from bench.records.store import Store
-from bench.runs.shelf import Shelf
+from bench.runs.catalog import RecordCatalog
 from core.errors import UserError
 from core.words import by_name
 from reproduce.claims.claims import Claim, ClaimResult, Closed
-from reproduce.claims.controls import is_twin, without_twins
+from reproduce.claims.controls import is_untrained, without_untrained
 from reproduce.claims.grammar import Records
 from reproduce.claims.verdicts import NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.experiment import Experiment
 from reproduce.obtaining import refuse_two_settings
-from reproduce.planned import PlannedRun, missing, planned
+from reproduce.planned import PlannedRun, planned, without_record
 from reproduce.planning.cost import ExpectedCost, Speeds
 from reproduce.planning.reading import chosen_by, reads
 from reproduce.request import Request
@@ -82,7 +82,7 @@ class Review:
     """One reproduction at one preset: its verdicts by the records at hand, and its plan's runs.
 
     Attributes:
-        judged: the records that the verdicts are by, twins of runs included.
+        judged: the records that the verdicts are by, untrained runs included.
         note: why records of the store could not be judged with the committed ones.
         committed: claims that the committed records decide by themselves.
     """
@@ -128,7 +128,7 @@ class Review:
     @cached_property
     def missing(self) -> list[PlannedRun]:
         """Runs of the plan without a record."""
-        return missing(self.runs)
+        return without_record(self.runs)
 
     def asks(self, claim: Claim) -> bool:
         """Whether the request has the words without which its runs say nothing of a claim."""
@@ -136,7 +136,7 @@ class Review:
         return all(self.request.passed_on.get(f"tasks.{key}") == value for key, value in choices)
 
     def decision(self, claim: Claim) -> Closed | None:
-        """By which a claim gets no more seeds at this preset."""
+        """The decision by which a claim gets no more seeds at this preset, if there is one."""
         return (claim.closed or {}).get(self.request.view.preset)
 
     def may_decide(self, result: ClaimResult) -> bool:
@@ -183,13 +183,13 @@ class Survey:
     ) -> None:
         self._reproductions, self.settings = reproductions, settings
         self.preset, self.store, self.device_like = preset, store, device_like
-        self.shelf = Shelf(preset, Store(store))
+        self.catalog = RecordCatalog(preset, Store(store))
         gc.freeze()  # records are kept to the end: the collector need not walk them again
-        self.speeds = Speeds(self.shelf.every)
+        self.speeds = Speeds(self.catalog.every)
         if device_like is not None:
             speeds_elsewhere = by_name("reproduce.planning.elsewhere:SpeedsElsewhere")
-            self.speeds = speeds_elsewhere(self.shelf.every, device_like)
-        self._shelves = {preset: self.shelf}
+            self.speeds = speeds_elsewhere(self.catalog.every, device_like)
+        self._catalogs = {preset: self.catalog}
         self._runs: dict[str, list[PlannedRun]] = {}
         self.reviews = {name: self._review(name) for name in reproductions}
 
@@ -197,13 +197,13 @@ class Survey:
         reproduction = self._reproductions[name]
         request = Request.of(self.settings[name], name, reproduction)
         changed = bool(request.view.overrides)
-        judged = selected_by(reproduction, self.shelf.committed)
+        judged = selected_by(reproduction, self.catalog.committed)
         results = () if changed else _judged(reproduction, judged)
         decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
         has_local = self._draws_on_local(reproduction)
         if results and len(decided) == len(results) and not has_local:
             return Review(name, reproduction, request, results, ())  # its plan is not looked at
-        runs = tuple(planned(request.plan(reproduction), self.shelf, reproduction.control))
+        runs = tuple(planned(request.plan(reproduction), self.catalog, reproduction.control))
         note = ""
         if changed or has_local:
             judged, note = self._with_local(reproduction, runs, changed)
@@ -213,8 +213,8 @@ class Survey:
     def _draws_on_local(self, reproduction: Experiment) -> bool:
         """Whether a record of the store belongs to it, beside those that are committed or in the
         place of one."""
-        local_ids = set(map(id, self.shelf.local))
-        records = [*self.shelf.committed, *self.shelf.local]
+        local_ids = set(map(id, self.catalog.local))
+        records = [*self.catalog.committed, *self.catalog.local]
         if not local_ids:
             return False
         return not local_ids.isdisjoint(map(id, selected_by(reproduction, records)))
@@ -229,13 +229,15 @@ class Survey:
             changed: other settings than those of the preset, which the committed runs have.
         """
         names = _identities(runs)
-        records = [*self.shelf.committed, *self.shelf.local]
+        records = [*self.catalog.committed, *self.catalog.local]
         of_plan = [record for record in records if record.identity in names]
         if changed:
             return selected_by(reproduction, one_of_each(of_plan)), ""
-        merged = one_of_each([*self.shelf.committed, *of_plan])
+        merged = one_of_each([*self.catalog.committed, *of_plan])
         try:
-            refuse_two_settings(reproduction.select(without_twins(merged)), reproduction.variant_of)
+            refuse_two_settings(
+                reproduction.select(without_untrained(merged)), reproduction.variant_of
+            )
         except UserError as error:
             return selected_by(reproduction, one_of_each(of_plan)), str(error)
         return selected_by(reproduction, merged), ""
@@ -271,7 +273,7 @@ class Survey:
         needed = {r.claim.name: r.finding.seeds_needed for r in left}
         for seeds in sorted({number for number in needed.values() if number is not None}):
             more = {**settings, "seeds": seeds}
-            runs = missing(self.runs_of(review.figure, more))
+            runs = without_record(self.runs_of(review.figure, more))
             settled = {n for n, number in needed.items() if number and number <= seeds}
             candidates.append(Candidate(review.figure, more, tuple(runs), frozenset(settled)))
         return candidates
@@ -281,7 +283,7 @@ class Survey:
         falls finds some that fall by chance, so they are added once."""
         names = _identities(review.runs)
         last = max(run.configuration.seed for run in review.runs)
-        records = [*self.shelf.committed, *self.shelf.local]
+        records = [*self.catalog.committed, *self.catalog.local]
         return any(record.identity in names and record.seed > last for record in records)
 
     def runs_of(self, figure: str, settings: Mapping[str, Any]) -> list[PlannedRun]:
@@ -295,17 +297,17 @@ class Survey:
         reproduction = self._reproductions[figure]
         request = Request.of(settings, figure, reproduction)
         preset = request.view.preset
-        if preset not in self._shelves:
-            self._shelves[preset] = Shelf(preset, Store(self.store))
-        shelf = self._shelves[preset]
-        return planned(request.plan(reproduction), shelf, reproduction.control)
+        if preset not in self._catalogs:
+            self._catalogs[preset] = RecordCatalog(preset, Store(self.store))
+        catalog = self._catalogs[preset]
+        return planned(request.plan(reproduction), catalog, reproduction.control)
 
 
 def in_order(survey: Survey, candidates: Sequence[Candidate]) -> list[Step]:
     """The candidates by verdicts an hour, the most first. What one decides or trains is neither
     counted nor paid again in those after it."""
     left, steps = list(candidates), []
-    paid, run_keys, decided = set(survey.shelf.weights), set[str](), set[tuple[str, str]]()
+    paid, run_keys, decided = set(survey.catalog.weights), set[str](), set[tuple[str, str]]()
 
     def step(candidate: Candidate) -> Step:
         claims = tuple(sorted(c for c in candidate.claims if (candidate.figure, c) not in decided))
@@ -333,9 +335,12 @@ def _identities(runs: Iterable[PlannedRun]) -> set[str]:
 
 
 def selected_by(reproduction: Experiment, records: Records) -> Records:
-    """Those of the records that belong to a reproduction, and the twins of its controls."""
-    selected = reproduction.select(without_twins(records))
-    return [*selected, *reproduction.control.twins(selected, filter(is_twin, records))]
+    """The records that belong to a reproduction, and its untrained runs."""
+    selected = reproduction.select(without_untrained(records))
+    return [
+        *selected,
+        *reproduction.control.untrained_runs(selected, filter(is_untrained, records)),
+    ]
 
 
 def _judged(reproduction: Experiment, chosen: Records) -> tuple[ClaimResult, ...]:

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.search.exchange import open_exchange
+from bench.search.coordinator import open_coordinator
 from core.errors import OK, RUN_FAILED, UserError
 from core.escaping import terminal
 from core.progress import duration
-from reproduce.making import obtain
+from reproduce.making import get_or_run_all
 from reproduce.planning.console import print_decided, print_how_to_commit
 from reproduce.planning.survey import Candidate, Survey, in_order
 from reproduce.request import Request
 
 
-def take_in(storage: str, store: Path) -> None:
+def write_missing_records(storage: str, store: Path) -> None:
     """Copy to the store what other machines have made, where drivers share a database."""
-    if exchange := open_exchange(storage, store):
-        exchange.take_in(store)
+    if coordinator := open_coordinator(storage, store):
+        coordinator.write_missing(store)
 
 
 @dataclass
@@ -112,7 +112,7 @@ def _make(survey: Survey, chosen: Candidate) -> bool:
     reproduction = survey.reviews[chosen.figure].reproduction
     request = Request.of(chosen.settings, chosen.figure, reproduction)
     try:
-        obtain(request, reproduction)
+        get_or_run_all(request, reproduction)
     except UserError as error:
         print(terminal(f"{chosen.shown} could not be run: {error}"), file=sys.stderr, flush=True)
         return False
@@ -128,9 +128,9 @@ def _conclude(first: Survey, last: Survey) -> None:
     names = set[str]()
     for figure, _ in changed:
         names.update(*(run.identities for run in last.reviews[figure].runs))
-    committed = {(r.identity, r.seed) for r in last.shelf.committed}
+    committed = {(r.identity, r.seed) for r in last.catalog.committed}
     new = []
-    for record in last.shelf.local:
+    for record in last.catalog.local:
         if record.identity in names and (record.identity, record.seed) not in committed:
             new.append(record)
     print_how_to_commit(new, last.store)

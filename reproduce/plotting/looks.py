@@ -13,7 +13,8 @@ from reproduce.plotting.style import ASIDE, LOOKS, Look
 
 
 def look_of(trace: Trace) -> Look:
-    """By its role, its model's card and what it says itself; the colour as #rrggbb."""
+    """How a trace is drawn, by its role, its model's card and what it says itself; the colour as
+    #rrggbb."""
     role = LOOKS[trace.role]
     model = models.resolve(trace.colour, role.colour)
     own_line = model.line if role.line == "solid" else ""  # a role that is dashed stays so
@@ -27,7 +28,7 @@ def look_of(trace: Trace) -> Look:
 
 
 def moved(panel: Panel, trace: Trace) -> list[float]:
-    """Its x, moved sideways by as many steps as it says."""
+    """The x of a trace, moved sideways by as many steps as it says."""
     if panel.x.categories:
         return [x + ASIDE["category"] * trace.aside for x in trace.x]
     if panel.x.scale in ("log", "log2"):

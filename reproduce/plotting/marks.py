@@ -27,8 +27,8 @@ MIXED = "grey"  # of an entry of the legend that stands for several colours
 
 
 def keywords(trace: Trace) -> dict[str, Any]:
-    """Its look as matplotlib's keywords. A line whose model has a marker of its own bears some, so
-    that it is not that of another model of its colour."""
+    """The look of a trace as matplotlib's keywords. A line whose model has a marker of its own
+    bears some, so that it is not that of another model of its colour."""
     look = look_of(trace)
     marked = trace.mark == "line" and trace.role == "measured" and look.marker != "circle"
     return {

@@ -156,7 +156,7 @@ class Trace:
 
     @property
     def entry(self) -> str:
-        """Its text in the legend; "" where it has none."""
+        """The trace's text in the legend; "" where it has none."""
         return self.name if self.legend is None else self.legend
 
 

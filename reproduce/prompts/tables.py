@@ -195,7 +195,7 @@ def _blocks(depth: int) -> str:
 
 
 def _name(model: str, runs: Records) -> str:
-    """With the depth and the seeds of its runs."""
+    """A model's name with the depth and the seeds of its runs."""
     if not runs:
         return f"{LABELS[model]}, no seeds"
     seeds = seed_names([run.seed for run in runs])
@@ -223,7 +223,7 @@ def _continuations(runs: Mapping[str, Records]) -> str:
 
 
 def _continuation(runs: Records, number: int) -> str:
-    """That of the first run, and how many passed."""
+    """The continuation that the first run wrote, and how many runs passed."""
     rows = [run.arrays["continuations"][number] for run in runs]
     text = escaping.markdown_lines(rows[0]["text"]) or "(the text ends)"
     passed = sum(row["sensible"] for row in rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.config.groups import PRESETS, contenders, entrants
+from bench.config.groups import PRESETS, contenders, default_models
 from bench.records.schema import RunRecord
 from reproduce.claims.grammar import Number, Ready, Records, Rule, Runs, each, setting, where
 from reproduce.experiment import Sweep, any_of
@@ -82,7 +82,7 @@ def new_automata(
     others = all_but({*longer, *apart}, preset, part)
     planned = [Sweep("regbench", others, cell(preset, size, "held_out"))]
     for model, steps in longer.items():
-        if model in entrants(part, preset):
+        if model in default_models(part, preset):
             settings = cell(preset, size, "held_out", steps) | over(NEAR_RATES.get(steps, RATES))
             if (preset, size) in MORE_SEEDS:
                 settings["sweep.data_seeds"] = MORE_SEEDS[preset, size]
@@ -93,8 +93,8 @@ def new_automata(
 def all_but(left_out: Collection[str], preset: str, part: str = "regbench") -> Sequence[str]:
     """Whom a sweep is of where some of those that take part are not in it; nobody is named where
     these are all that a sweep has by itself."""
-    left = [name for name in entrants(part, preset) if name not in left_out]
-    return () if left == entrants("regbench", preset) else left
+    left = [name for name in default_models(part, preset) if name not in left_out]
+    return () if left == default_models("regbench", preset) else left
 
 
 def over(rates: Sequence[float]) -> dict[str, Any]:

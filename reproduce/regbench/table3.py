@@ -75,8 +75,8 @@ def sweeps(preset: str) -> list[Sweep]:
 
 def models_of(records: Records) -> tuple[str, ...]:
     """The contenders at the preset of these records, the Memory Mosaic first."""
-    taking_part = contenders(PART, records[0].preset if records else PRESETS[0])
-    return (MOSAIC, *(name for name in taking_part if name != MOSAIC))
+    models = contenders(PART, records[0].preset if records else PRESETS[0])
+    return (MOSAIC, *(name for name in models if name != MOSAIC))
 
 
 def _belongs(record: RunRecord) -> bool:
@@ -199,7 +199,7 @@ def _list(title: str, lines: Sequence[str]) -> str:
 
 
 def _longer(records: Records, models: Sequence[str]) -> str:
-    """Who was trained for more steps than others on the same languages."""
+    """A note on models that were trained for more steps than others on the same languages."""
     lines = []
     for variant, words in VARIANTS.items():
         steps = {}

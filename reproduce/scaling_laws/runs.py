@@ -36,7 +36,7 @@ class Scheme:
         return OverSeeds("scaling_laws", [MODEL], settings, presets=presets)
 
     def runs(self, *parts: str) -> Runs:
-        """Its runs in these parts, or in all of them."""
+        """The scheme's runs in these parts, or in all of them."""
         settings = {f"models.{key}": value for key, value in self.settings.items()}
         choose = lambda record: part_of(record) in (parts or PARTS)  # noqa: E731
         return Runs(self.label, "scaling_laws", settings=settings, choose=choose)

@@ -41,7 +41,7 @@ def row(model: str, settings: dict[str, Any]) -> Runs:
 
 
 def is_behind(model: str) -> Rule:
-    """It recalls what nobody exchanges, and DeltaProduct answers more where they do."""
+    """A model recalls what nobody exchanges, and DeltaProduct answers more where they do."""
     recalls = within(ACCURACY.of(row(model, RECALL)), low=LEARNED)
     ahead = above(ACCURACY.of(row(PRODUCT, BOTH)), ACCURACY.of(row(model, BOTH)), by=AHEAD)
     return once(trained_for(STEPS, "laptop"), provided(recalls, ahead))

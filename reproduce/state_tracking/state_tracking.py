@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from bench.config.groups import entrants
+from bench.config.groups import default_models
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.claims import Claim, Closed
 from reproduce.claims.controls import EACH_ITS_OWN, Control
@@ -82,7 +82,7 @@ def sweeps(preset: str) -> list[Sweep]:
         _sweep("parity", NONLINEAR, {**five, **many_words}),
         _sweep("parity", NEGATIVE, {**five, **many_words, **long}),
         replace(_sweep("parity", ATTENTION, fifteen), adds_seeds=True),
-        _sweep("s5", entrants(S5, preset)),
+        _sweep("s5", default_models(S5, preset)),
         _sweep("s5", SLOW["s5"], long),
     ]
 
@@ -127,7 +127,7 @@ def _belongs(record: RunRecord) -> bool:
 
 
 def steps(record: RunRecord) -> int:
-    """Of training."""
+    """Steps that the model of a run was trained for."""
     return int(record.config["training"]["steps"])
 
 
@@ -213,7 +213,7 @@ def lost(models: Sequence[str], group: str, high: float) -> Rule:
 
 
 def keeps(model: str) -> Rule:
-    """It makes hardly a mistake on parity far beyond the training length, of many words."""
+    """A model makes hardly a mistake on parity far beyond the training length, of many words."""
     return once(trained_for(STEPS, "laptop"), within(FAR.of(of_many_words(model)), low=SURE))
 
 

@@ -123,7 +123,7 @@ def whole_context(records: Records) -> str:
 
 
 def _losses_of_repeats(run: RunRecord) -> tuple[float | None, float | None]:
-    """Of one run: the mean loss where random tokens stand first, and where they stand again."""
+    """Two mean losses of a run: where random tokens stand first, and where they stand again."""
     return metric("repeat_first_loss")(run), metric("repeat_second_loss")(run)
 
 

@@ -134,7 +134,7 @@ def _training(records: Records, depth: int) -> Panel:
 
 
 def _range(records: Records) -> tuple[float | None, float | None]:
-    """Of the losses after the first fifth of training, so that the end can be seen."""
+    """The range of the losses after the first fifth of training, so that the end can be seen."""
     late = []
     for run in records:
         for curve in run.curves.values():

@@ -68,7 +68,7 @@ def alike(one_block: str) -> Rule:
 
 
 def unstable(model: str) -> Rule:
-    """Its loss rises more in the beginning than that of the transformer, at one block."""
+    """A model's loss rises more in the beginning than that of the transformer, at one block."""
     ours, theirs = (INSTABILITY.of(figure7.runs(name, 1)) for name in (model, GPT2))
     return above(ours, theirs, RISE)
 

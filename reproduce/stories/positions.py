@@ -50,7 +50,8 @@ class Stretch(NamedTuple):
         return f"{self.kind}, {'from ' if self.last else ''}positions {' to '.join(names)}"
 
     def read(self, record: RunRecord) -> float | None:
-        """Of a run; a band ends where its windows do."""
+        """The mean loss of a run over the first band, minus that over the other if there is one; a
+        band ends where the windows of the run do."""
         if f"{self.kind}_loss" not in record.curves:
             return None
         losses = by_position(record, self.kind)
@@ -177,7 +178,7 @@ class Difference(NamedTuple):
 
 
 def difference(records: Records, kind: str) -> Difference | None:
-    """Of one kind of windows; None without runs of both models."""
+    """The difference of two models on one kind of windows; None without runs of both."""
     theirs, ours = (measured(records, model, kind) for model in (GPT2, MOSAIC))
     if not theirs or not ours:
         return None

@@ -123,7 +123,7 @@ def memorised(experiment: str, variant: str, count: int | None = None, low: floa
 
 
 def recalled_more(metric: str, better: str, worse: str) -> Rule:
-    """By the README's network, in one setting than in another."""
+    """The README's network recalls more in one setting than in another."""
     return above(of(runs.WEIGHTS, metric, better), of(runs.WEIGHTS, metric, worse), 0.3)
 
 

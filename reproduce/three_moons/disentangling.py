@@ -147,7 +147,7 @@ CONTEXT = Number("context needed", context_needed, REAL)
 
 
 def reliable(number: Number, runs: Runs) -> Rule:
-    """It holds for most of the starts."""
+    """A number holds for most of the starts."""
     return share_of(number.of(runs), REQUIRED)
 
 

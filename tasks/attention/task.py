@@ -59,7 +59,8 @@ class AttentionOfStories(BabiStories):
         self.extension = extension
 
     def data_hashes(self) -> dict[str, str]:
-        """Also of the windows whose last position is looked at, of both lengths."""
+        """SHA-256 of the texts of BabiStories, and of the windows whose last position is looked at,
+        of both lengths."""
         hashes = super().data_hashes()
         for name, factor in (("windows", 1), ("extended_windows", self.extension)):
             stream, starts = self.attention_windows(factor)

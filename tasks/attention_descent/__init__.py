@@ -107,7 +107,7 @@ class AttentionDescent(Measurement):
         self.runs = [(OUTPUT, lr) for lr in output_lrs] + [(ALL, lr) for lr in lrs]
 
     def data_hashes(self) -> dict[str, str]:
-        """Those of the bigram task."""
+        """The hashes of the bigram task."""
         return self.bigram.data_hashes()
 
     def measure(

@@ -146,8 +146,8 @@ class BabiStories(Task):
         return SequenceSpecification(self.length, vocabulary=padded)
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the training tokens, those held out of them ("validation") and the validation file
-        ("test")."""
+        """SHA-256 of the training tokens, of those held out of them ("validation") and of the
+        validation file ("test")."""
         self._check_sizes()
         train = self.stream("train").manifest
         parts = {"train": (0, self.training_tokens), "validation": (self.training_tokens, None)}
@@ -161,7 +161,8 @@ class BabiStories(Task):
 
     @cached_property
     def training_tokens(self) -> int:
-        """Where the part of the training file that is held out begins."""
+        """How many tokens of the training file are trained on: where the part that is held out
+        begins."""
         starts = np.asarray(self.stream("train").starts)
         wanted = self.stream("train").manifest.tokens - self.held_out_tokens
         # The first story that starts at or after the wanted place: no story is in both parts.

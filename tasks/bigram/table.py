@@ -57,7 +57,7 @@ class Table:
         return rows / rows.sum(1, keepdims=True)
 
     def sha256(self) -> str:
-        """Of both counts."""
+        """SHA-256 of the counts of tokens and of pairs."""
         return hashlib.sha256(self.unigrams.tobytes() + self.bigrams.tobytes()).hexdigest()
 
 

@@ -134,7 +134,7 @@ class Bigram(Task):
         return SequenceSpecification(self.length, vocabulary=self.sampler.table.vocabulary)
 
     def data_hashes(self) -> dict[str, str]:
-        """Also of the table of bigrams. "train" is what seed 0 draws first."""
+        """SHA-256 of the splits and of the table of bigrams. "train" is what seed 0 draws first."""
         hashes = {"table": self.sampler.table.sha256()}
         for name, sequences in {"train": self._draw(64, TRAIN, 0, 0), **self.splits}.items():
             hashes[name] = hashlib.sha256(sequences.tokens.astype("<i8").tobytes()).hexdigest()

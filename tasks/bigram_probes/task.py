@@ -125,7 +125,7 @@ class BigramProbes(Measurement):
         self.in_turn, self.ablated = in_turn, ablated
 
     def data_hashes(self) -> dict[str, str]:
-        """Those of the bigram task."""
+        """The hashes of the bigram task."""
         return self.bigram.data_hashes()
 
     def measure(

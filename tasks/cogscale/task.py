@@ -98,7 +98,7 @@ class CogScale(Task):
         )
 
     def data_hashes(self) -> dict[str, str]:
-        """Of inputs and targets of each split."""
+        """SHA-256 of inputs and targets of each split."""
         return {name: _hash(split) for name, split in self.data.splits.items()}
 
     def steps_per_epoch(self, size: int) -> int:

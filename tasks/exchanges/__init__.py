@@ -109,8 +109,8 @@ class Exchanges(GeneratedTask):
         return slice(self.length - 2 * self.people + 1, self.length, 2)
 
     def predictors(self) -> Mapping[str, Callable[[Batch], Array]]:
-        """Who guesses among the objects of the sequence, who recalls and tracks nothing, and who
-        does both."""
+        """Three predictors: one guesses among the objects of the sequence, one recalls and tracks
+        nothing, and one does both."""
         return {
             "uniform over seen objects": self._seen,
             "first object": lambda batch: self._holder(batch, tracks=False),

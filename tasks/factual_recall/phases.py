@@ -51,6 +51,7 @@ def learn(
     # Drawn first, so that the test does not depend on how long was trained.
     test = _drawn(facts, 1024, generator, device)
     for step in range(steps + 1):
+        # Also after the last step, which no training follows.
         if step % CHECK_EVERY == 0 or step == steps:
             row = (float(step), *_losses(model, facts, *test))
             for name, value in zip(logged, row, strict=True):
@@ -82,6 +83,7 @@ def _losses(
     blocks = logits.log_softmax(-1).unflatten(1, (facts.relations, facts.choices))
     rows = torch.arange(len(labels), device=labels.device)
     best = logits.argmax(-1)
+    # Answer a of relation r has the number r · choices + a: the quotient is the relation.
     values = (
         F.cross_entropy(logits, labels),
         # logsumexp over a block: the log-probability that the answer is any of that relation's.

@@ -84,6 +84,7 @@ class FeatureLearning(Measurement):
 
     def draw(self, width: int, split: Split, seed: int) -> tuple[Tensor, Tensor, Tensor]:
         """W₀ (trials, d, d), u (trials, N, d) and v (trials, N, d), float32."""
+        # By width: a list with more widths leaves the draws of the others as they were.
         generator = generator_of("feature_learning", split, seed, width)
         shape = (self.trials, self.pairs, width)
         start = torch.randn(self.trials, width, width, generator=generator) / math.sqrt(width)
@@ -108,6 +109,7 @@ class FeatureLearning(Measurement):
             start, inputs, outputs = (x.to(device) for x in self.draw(width, split, seed))
             features = inputs @ start.mT  # (trials, N, d), W₀ u of each input
             logits = features @ outputs.mT
+            # 1{k = j} − p̂(k | j), a row for each input j, as each input is a class of its own.
             errors = torch.eye(self.pairs, device=device) - logits.softmax(-1)
             rate = 1.0 if self.maximal else 1.0 / width  # η / N
             memory = cast(Memory, build(width, width, seed=seed))

@@ -57,7 +57,7 @@ class MemoryRegression(Measurement):
         self.sequences = sequences
 
     def data_hashes(self) -> dict[str, str]:
-        """Of what seed 0 draws in each split."""
+        """SHA-256 of what seed 0 draws in each split."""
         hashes = {}
         for split in STREAMS:
             digest = hashlib.sha256()

@@ -100,6 +100,7 @@ class KernelRegression(Measurement):
         with torch.no_grad():
             for done, count in enumerate(self.pairs):
                 report(f"{count} pairs", done, len(self.pairs))
+                # What fewer pairs left is still there: only those that are new are written.
                 memory.write(keys[:, held:count], values[:, held:count, None])
                 held = count
                 errors = (self._answers(memory, queries, count) - wanted).square().mean(1)
@@ -114,7 +115,7 @@ class KernelRegression(Measurement):
         return evaluation
 
     def baselines(self) -> dict[str, Callable[[Split], Evaluation]]:
-        """Who answers the mean of all values, 0, and who knows f."""
+        """Two answers without a memory: the mean of all values, 0, and f itself."""
         return {
             "zero": lambda split: self._of_answers(split, 0.0),
             "oracle": lambda split: self._of_answers(split, 1.0),
@@ -127,6 +128,7 @@ class KernelRegression(Measurement):
         return math.sqrt(2 / self.dimension) * torch.cos(2 * math.pi * keys).sum(-1)
 
     def _of_answers(self, split: Split, share: float) -> Evaluation:
+        """What is measured of answers that are f times ``share``."""
         _, _, queries = self._draw(split, 0, self.trials)
         wanted = self.mean_value(queries)
         error = (share * wanted - wanted).square().mean().item()

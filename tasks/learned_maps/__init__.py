@@ -129,6 +129,7 @@ class LearnedMaps(Measurement):
             evaluation.curves["loss"] = self._train(build, maps, generator, seed, device, report)
         if not all(bool(matrix.isfinite().all()) for matrix in maps):
             raise Diverged("the maps are no numbers")
+        # A generator of their own: tested tokens are the same however long was trained.
         tested = self._tokens(self.trials, generator_of("learned_maps", split, seed, "tested"))
         tokens = tested.to(device)
         with torch.no_grad():
@@ -139,6 +140,7 @@ class LearnedMaps(Measurement):
                 2 * self.size,
                 generator=generator_of("learned_maps", split, seed, "regressed"),
             ).to(device)
+            # Fitted on tokens that no memory was written: it cannot know the answers by heart.
             read_out = torch.linalg.lstsq(maps.values(fresh), fresh[:, self.size :]).solution
             cosines = self._cosines(memory, maps, written, read_out)
             right = cosines.argmax(-1) == self._own(device)
@@ -184,6 +186,7 @@ class LearnedMaps(Measurement):
         return torch.randn(memories, 2 * self.pairs, 2 * self.size, generator=generator)
 
     def _own(self, device: torch.device | str) -> Tensor:
+        """Which of the written answers is each stem's own, int64 (pairs,)."""
         return torch.arange(self.pairs, device=device)
 
     def _written(
@@ -192,6 +195,7 @@ class LearnedMaps(Measurement):
         """The memory, what was written into it, and what follows."""
         written, following = tokens.split(self.pairs, 1)
         memory = cast(Memory, build(self.size, self.size, seed=seed))
+        # With its graph: a loss of what is read later trains the maps by which was written.
         memory.write(maps.keys(written), maps.values(written))
         return memory, written, following
 
@@ -201,7 +205,9 @@ class LearnedMaps(Measurement):
         return (answers - maps.values(following)).square().sum(-1).mean()
 
     def _cosines(self, memory: Memory, maps: Maps, written: Tensor, read_out: Tensor) -> Tensor:
-        """Of what each stem gives and each answer that was written, (memories, pairs, pairs)."""
+        """Cosines of what each stem gives and each answer that was written, (memories, pairs,
+        pairs)."""
+        # A stem without its answer: zeros, which no token has there.
         stems = written.clone()
         stems[..., self.size :] = 0.0
         given = functional.normalize(memory.read(maps.keys(stems)).values @ read_out, dim=-1)

@@ -137,7 +137,7 @@ class Mad(Task):
         return SequenceSpecification(rule.length, vocabulary=rule.vocabulary * places)
 
     def data_hashes(self) -> dict[str, str]:
-        """Of inputs, targets and what is trained, of each split."""
+        """SHA-256 of inputs, targets and what is trained, of each split."""
         names = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
         return {name: _hash(self.splits[split]) for name, split in names.items()}
 

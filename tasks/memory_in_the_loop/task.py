@@ -137,7 +137,7 @@ class MemoryInTheLoop(Measurement):
             raise ValueError(f"items={items}: there are not so many sequences of length={length}")
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the sequences of seed 0 and the vectors that stand for items."""
+        """SHA-256 of the sequences of seed 0 and of the vectors that stand for items."""
         splits: tuple[Split, ...] = ("validation", "test")
         embeddings = self.sequences.digest
         return {

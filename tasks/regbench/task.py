@@ -117,7 +117,7 @@ class RegBench(Task):
         return SequenceSpecification(self.language.maximum_length, vocabulary=VOCABULARY)
 
     def data_hashes(self) -> dict[str, str]:
-        """Of tokens and legal letters of each split."""
+        """SHA-256 of tokens and legal letters of each split."""
         return {split: sequences.sha256() for split, sequences in self.splits.items()}
 
     def steps_per_epoch(self, size: int) -> int:

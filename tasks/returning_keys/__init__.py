@@ -120,6 +120,7 @@ class ReturningKeys(Measurement):
             for event, tokens in enumerate(stream.drawn.unbind(1)):
                 key = stream.keys[trial, tokens][:, None]
                 value = stream.values[trial, tokens][:, None]
+                # Asked before it is written: a key that comes for the first time has no answer yet.
                 query = normalize(key + self.noise * stream.noise[:, event, None], dim=-1)
                 answer = memory.read(query).values
                 # No answer, or one that is no number, is right about nothing.
@@ -132,6 +133,7 @@ class ReturningKeys(Measurement):
                 memory.write(key, value)
                 seen[trial, tokens] = True
                 report("events", event + 1, self.events)
+        # The first half, while the memory fills, is in the curve alone.
         hits, known = torch.stack(right, 1), torch.stack(before, 1)
         late = slice(self.events // 2, None)
         recalls = _share(hits[:, late], known[:, late])
@@ -159,6 +161,7 @@ class ReturningKeys(Measurement):
             ranks = torch.multinomial(
                 law.expand(self.trials, -1), count, replacement=True, generator=generator
             )
+            # Which token has which rank: drawn anew at each turn, so that other keys are frequent.
             orders = torch.rand(self.trials, self.tokens, generator=generator).argsort(-1)
             drawn.append(orders.gather(1, ranks))
         noise = torch.randn(self.trials, self.events, self.size, generator=generator)

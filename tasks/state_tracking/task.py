@@ -145,7 +145,7 @@ class StateTracking(Task):
         return self._measured(answers == states, float(losses[:, : self.length].mean()))
 
     def validation_loss(self, model: nn.Module, device: torch.device | str) -> float:
-        """At the training length, which needs no longer sequences."""
+        """The loss at the training length, which needs no longer sequences."""
         words, states = (part[:, : self.length] for part in self.splits["validation"])
         return float(self._answers(model, words, states, device)[1].mean())
 

@@ -59,11 +59,12 @@ class StoryPrompts(BabiStories):
 
     @cached_property
     def prompts(self) -> list[StoryPrompt]:
-        """In the order of the paper's tables."""
+        """The prompts, in the order of the paper's tables."""
         return read_prompts()
 
     def data_hashes(self) -> dict[str, str]:
-        """Of "test" the prompts with their acceptable words, and the validation file."""
+        """SHA-256 of the prompts with their acceptable words ("test"), and of the validation
+        file."""
         hashes = super().data_hashes()
         prompts = json.dumps([asdict(prompt) for prompt in self.prompts])
         content = f"{prompts}:{self.stream('valid').manifest.tokens_sha256}"

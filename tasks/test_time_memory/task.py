@@ -116,7 +116,7 @@ class TestTimeMemory(Measurement):
         self.material: Material = MATERIALS[material](size, data_seed)
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the keys of seed 0, rounded."""
+        """SHA-256 of the keys of seed 0, rounded."""
         hashes: dict[str, str] = {}
         splits: tuple[Split, ...] = ("validation", "test")
         for split in splits:

@@ -94,7 +94,7 @@ class HalfCorpus(Corpus):
         self._whole, self._number = whole, number
 
     def key(self, split: str) -> dict[str, Any]:
-        """That of the whole, and which half."""
+        """The key of the whole corpus, and which half."""
         return {**self._whole.key(split), "half": self._number}
 
     def text_bytes(self, split: str) -> int:
@@ -104,7 +104,7 @@ class HalfCorpus(Corpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
-        """Those of the whole whose hash is odd (half 2) or even (half 1)."""
+        """The documents of the whole corpus whose hash is odd (half 2) or even (half 1)."""
         for text in self._whole.documents(split, scratch=scratch, report=report):
             # Half a surrogate pair is a wrong text, and is said where it is encoded; here it only
             # needs a hash.

@@ -59,7 +59,7 @@ class GrowingFile:
 
     @property
     def sha256(self) -> str:
-        """Of all that was appended, hexadecimal."""
+        """SHA-256 of all that was appended, hexadecimal."""
         return self._digest.hexdigest()
 
 

@@ -102,7 +102,7 @@ class ThreeGradientSteps(Measurement):
         }
 
     def data_hashes(self) -> dict[str, str]:
-        """Of the first 256 sequences of seed 0, with their answers."""
+        """SHA-256 of the first 256 sequences of seed 0, with their answers."""
         splits: tuple[Split, ...] = ("validation", "test")
         return {
             split: hashlib.sha256(b"".join(part.numpy().tobytes() for part in drawn)).hexdigest()

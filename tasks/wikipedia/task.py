@@ -126,7 +126,8 @@ class Wikipedia(BabiStories):
         self._article_stream(report)
 
     def data_hashes(self) -> dict[str, str]:
-        """Also of each list of windows; "test" is that of the stream."""
+        """SHA-256 of what stories are trained on, of the articles ("test") and of each list of
+        windows."""
         hashes = super().data_hashes()
         hash_by_kind = {
             name: windows_sha256(windows.stream, windows.starts, self.length)
@@ -182,7 +183,7 @@ class Wikipedia(BabiStories):
         }
 
     def corpus_facts(self) -> dict[str, Any]:
-        """Also of the articles."""
+        """Facts of the stories and of the articles."""
         facts = super().corpus_facts()
         return {**facts, "articles": manifest_facts(self._article_stream(None))}
 

@@ -11,9 +11,9 @@ from bench.records.code import forget_code
 from bench.records.schema import read_records
 from bench.runs import making
 from bench.search.driver import records_of
-from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from core.progress import silent
+from tests.configurations import make_plan
 
 TINY = [
     "tasks=three_moons",

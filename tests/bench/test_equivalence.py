@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.records import equivalence, store
 from bench.records.code import code_hash
 from bench.records.equivalence import (
@@ -14,23 +13,23 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
-    form,
+    canonical_name,
+    code_status,
     names,
     read_table,
-    settled_name,
 )
 from bench.records.identity import Identity, identity_of, one_of_each
 from bench.records.schema import RunRecord
-from bench.runs.obtain import obtain, serve_or_make
-from bench.runs.proofs.proving import RunPair, ShortRun, short_sweeps
-from bench.runs.proofs.wanted import BASELINES, Wanted
+from bench.runs.get_or_run import get_or_run, load_or_run
+from bench.runs.proofs.by_runs import RunPair, ShortRun, short_sweeps
+from bench.runs.proofs.wanted import BASELINES, RunToCompare
 from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify
 from bench.search.driver import records_of
-from bench.search.plan import make_plan
 from core.errors import UserError
 from core.files import write_atomically
 from tests.bench.records import make_record
+from tests.configurations import compose, make_plan
 
 CONFIG = {"tasks": {"_target_": "tasks.old.Task", "size": 3}, "models": {"_target_": "models.m.M"}}
 
@@ -74,7 +73,7 @@ def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> 
     for one in (A, B, C):
         hashes = {"task_code": one.task_code, "model_code": one.model_code}
         provenance = make_record().provenance.model_copy(update=hashes)
-        assert settled_name(found[one], provenance) == Name(C, today)
+        assert canonical_name(found[one], provenance) == Name(C, today)
 
 
 def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:
@@ -137,14 +136,14 @@ def test_code_of_a_record_is_current_equivalent_or_of_an_earlier_form() -> None:
     hashes = {"task_code": code_hash(target), "model_code": code_hash(model)}
     made = make_record().provenance
     here = made.model_copy(update=hashes)
-    assert form(config, here) == "current"
+    assert code_status(config, here) == "current"
     older = here.model_copy(update={"task_code": "0" * 64})
-    assert form(config, older) == "of an earlier form"
+    assert code_status(config, older) == "stale"
     add_entries([entry(Code.of(config, older), Code.of(config, here))])
-    assert form(config, older) == "equivalent"
-    assert form(config, here) == "current"
+    assert code_status(config, older) == "equivalent"
+    assert code_status(config, here) == "current"
     engine = older.model_copy(update={"protocol_version": 0})
-    assert form(config, engine) == "of an earlier form"
+    assert code_status(config, engine) == "stale"
 
 
 def made_by(task_code: str, run_id: str) -> RunRecord:
@@ -191,18 +190,18 @@ def test_the_first_difference_is_told_data_before_weights_before_numbers() -> No
 
 
 def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() -> None:
-    def run(model: str, size: int, **models: int) -> Wanted:
+    def run(model: str, size: int, **models: int) -> RunToCompare:
         config = {
             "tasks": {"_target_": "t", "training_automata": size},
             "models": {"_target_": "m", **models},
             "training": {"lr": 0.1, "restarts": 3, "batch_size": 4},
         }
-        return Wanted(model, "laptop", config)
+        return RunToCompare(model, "laptop", config)
 
     runs = [run("gpt2", 9, layers=2), run("gpt2", 9, layers=2), run("lstm", 9, layers=2)]
     runs += [run("mamba", 9, layers=3), run("gpt2", 7, layers=2)]
-    runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
-    runs.append(Wanted(BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
+    runs.append(RunToCompare(BASELINES, "laptop", {"tasks": {"training_automata": 7}}))
+    runs.append(RunToCompare(BASELINES, "laptop", {"tasks": {"training_automata": 5}}))
     found = [
         (b.models, b.settings["tasks.training_automata"])
         for b in short_sweeps("regbench", runs, {})
@@ -214,7 +213,7 @@ def test_batches_hold_every_setting_once_and_share_a_sweep_where_they_agree() ->
     assert (settings["training.steps"], settings["training.restarts"]) == (12, 2)
     same = {"tasks.training_automata": 9, "models.layers": 2}  # with which most are one run
     assert [b.models for b in short_sweeps("regbench", runs, same)] == [["gpt2", "lstm", "mamba"]]
-    measured = [Wanted("ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
+    measured = [RunToCompare("ridge", "laptop", {"tasks": {"size": n}}) for n in (1, 2)]
     assert [(b.models, b.preset, b.settings) for b in short_sweeps("capacity", measured, {})] == [
         (["ridge"], "smoke", {})
     ]
@@ -227,7 +226,7 @@ def test_a_run_has_an_identity_by_every_equal_code_and_todays_first(tmp_path: Pa
     asked = compose([*TINY, f"store={tmp_path}"])
     identity = identify(asked)
     here = Code.of(asked.resolved(), identity.provenance)
-    made = obtain(asked)
+    made = get_or_run(asked)
     older = here.model_copy(update={"model_code": "0" * 64})
     add_entries([entry(older, here)])
     assert identify(asked).all[:1] == (identity.identity,)
@@ -240,15 +239,15 @@ def test_a_run_has_an_identity_by_every_equal_code_and_todays_first(tmp_path: Pa
 def test_the_projects_own_records_are_served_on_request_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = obtain(compose([*TINY, f"store={tmp_path / 'made'}"]))
+    made = get_or_run(compose([*TINY, f"store={tmp_path / 'made'}"]))
     own = tmp_path / "committed" / made.task / made.preset
     own.mkdir(parents=True)
     shutil.copy(tmp_path / "made" / "records" / f"{made.run_id}.json", own)
     monkeypatch.setattr(store, "COMMITTED", tmp_path / "committed")
     asked = compose([*TINY, f"store={tmp_path / 'user'}", "committed=true"])
-    assert serve_or_make(asked) == (made, True)
+    assert load_or_run(asked) == (made, True)
     assert not (tmp_path / "user" / "records").exists()
-    assert serve_or_make(asked.model_copy(update={"committed": False}))[1] is False
+    assert load_or_run(asked.model_copy(update={"committed": False}))[1] is False
     assert len(list((tmp_path / "user" / "records").glob("*.json"))) == 1
 
 

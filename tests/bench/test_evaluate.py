@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from bench import evaluate
-from bench.config.config import compose
 from bench.records.schema import RunRecord, write_record
 from bench.training.storage import read_weights
 from core.errors import UserError
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 
 @pytest.fixture

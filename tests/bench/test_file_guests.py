@@ -10,18 +10,17 @@ import pytest
 
 from bench import evaluate, sweep, train
 from bench.config import source_files
-from bench.config.config import compose
-from bench.executors.outpost import WatchedFolder
+from bench.executors.ray_worker import WatchedFolder
 from bench.records import provenance
 from bench.records.code import code_hash, modules_behind
 from bench.records.schema import RunRecord, read_records
 from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
-from bench.search.luggage import RunLuggage
-from bench.search.plan import make_plan
+from bench.search.payload import JobPayload
 from core.errors import OK, USAGE, UserError
 from core.progress import silent
 from leaderboards.checks.admission import check
+from tests.configurations import compose, make_plan
 
 NET = """
 import torch
@@ -164,12 +163,12 @@ def test_a_node_gets_the_file_with_the_modules_beside_it(
     monkeypatch.setattr(provenance, "_adopted", [])
     words = [*WORDS, "models=./mean_net.py:Average", f"store={folder.parent / 'driver'}"]
     job = Job("trial 0", compose(words), "trial")
-    luggage = RunLuggage.of_this_process("cpu", [job.configuration])
+    payload = JobPayload.of_this_process("cpu", [job.configuration])
     run_id = identify(job.configuration).run_id(0)
     node = WatchedFolder(folder.parent / "node" / "job")
     node.path.mkdir(parents=True)
     forget(monkeypatch)
-    there = luggage.unpack(job, node.path, {})
+    there = payload.unpack(job, node.path, {})
     (place,) = there.configuration.source_files.values()
     assert place.is_relative_to(folder.parent / "node")
     assert not (folder.parent / "node" / "sources" / "here").exists()

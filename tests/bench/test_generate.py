@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from bench.config.config import compose
 from bench.generate import main
 from bench.records.schema import write_record
 from bench.records.store import Store
@@ -22,6 +21,7 @@ from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
 from tasks.text.tokenizers import load_tokenizer
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 PROMPT = "Once upon a time, (there was"
 TOKENIZER = load_tokenizer("grammar")

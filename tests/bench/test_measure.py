@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from bench import evaluate, measure, train
-from bench.config.config import compose
 from bench.records.schema import read_record
+from bench.runs.get_or_run import get_or_run
 from bench.runs.measuring import MeasuringRun
-from bench.runs.obtain import obtain
 from bench.runs.serving import identify
 from core.errors import UserError
 from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Diverged
+from tests.configurations import compose
 
 WORDS = ["tasks=test_time_memory", "models=delta_rule", "tasks.counts=[4,8]", "tasks.items=8"]
 
@@ -107,7 +107,7 @@ def test_a_measurement_without_numbers_is_a_row_with_its_cause(
         return Evaluation({"recall": 1.0})
 
     monkeypatch.setattr(MeasuringRun, "measure", stop)
-    made = obtain(configuration)
+    made = get_or_run(configuration)
     assert made.outcome == outcome
     assert str(error) in str(made.cause)
     assert made.headline.value is None
@@ -131,7 +131,7 @@ def test_an_interrupted_measurement_leaves_no_record(tmp_path, monkeypatch):
 
     monkeypatch.setattr(MeasuringRun, "measure", stop)
     with pytest.raises(KeyboardInterrupt):
-        obtain(compose([*WORDS, f"store={tmp_path}"]), report=silent)
+        get_or_run(compose([*WORDS, f"store={tmp_path}"]), report=silent)
     assert not list(tmp_path.rglob("records/*.json"))
 
 

@@ -12,12 +12,11 @@ from streamlit.testing.v1 import AppTest
 import bench
 from bench import evaluate, sweep, train
 from bench.config import groups, source_files
-from bench.config.config import compose
 from bench.config.source_files import forget_edited, use_named
 from bench.records import numbers
 from bench.records.code import code_hash, forget_code
 from bench.records.command import words_of
-from bench.records.equivalence import form
+from bench.records.equivalence import code_status
 from bench.records.schema import RunRecord, read_record, read_records
 from bench.training.building import build_task
 from core.errors import OK, VERIFICATION_FAILED, UserError
@@ -26,6 +25,7 @@ from leaderboards.checks.admission import check
 from leaderboards.contents import OpenBoard
 from leaderboards.render import task_label
 from tasks.interface import Batch
+from tests.configurations import compose
 
 TASK = '''
 """A task of somebody else."""
@@ -193,7 +193,7 @@ def test_task_and_model_may_both_be_from_outside(
     words = [f"tasks={folder}/task.py:LoudestChannel", f"models={folder}/net.py:Plain"]
     assert train.main([*words, "preset=smoke"]) == OK
     (record,) = made()
-    assert form(record.config, record.provenance) == "current"  # nothing of it is of this project
+    assert code_status(record.config, record.provenance) == "current"  # none of it is ours
     assert check(record) is record
     with pytest.raises(UserError, match="task 'LoudestChannel' is unknown here"):
         evaluate.main([f"run={record.run_id}", f"trust={folder}/net.py"])
@@ -298,10 +298,10 @@ def test_the_usual_loss_is_none_below_0_where_its_class_says_nothing_else(
     (folder / "task.py").write_text(text + more)
     compose([f"tasks={folder}/task.py:LoudestChannel", "models=lstm", "preset=smoke"])
     numbers.kind_of.cache_clear()
-    numbers._stated.cache_clear()
+    numbers._numbers_of_card.cache_clear()
     assert numbers.kind_of("LoudestChannel", "loss").name == kind
     numbers.kind_of.cache_clear()
-    numbers._stated.cache_clear()
+    numbers._numbers_of_card.cache_clear()
 
 
 @pytest.mark.parametrize(

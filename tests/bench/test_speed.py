@@ -215,7 +215,7 @@ def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch)
 
     peers = [peer for peer in PEERS if peer.model in ("gpt2", "gpt2_rope")]
     monkeypatch.setattr(beside_peers, "_peers_of", lambda models: peers)
-    monkeypatch.setattr(beside_peers, "_beside", stopped)
+    monkeypatch.setattr(beside_peers, "_times_beside", stopped)
     output = tmp_path / "peers.json"
     with pytest.raises(KeyboardInterrupt):
         main([*TINY, "peers=true", "vocabulary=11", f"output={output}"])

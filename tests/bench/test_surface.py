@@ -91,7 +91,7 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
-    from bench.config.config import compose
+    from tests.configurations import compose
 
     store = tmp_path / "runs"
     record = bench.run("regbench", "lstm", seed=3, store=store, settings=SMALL, quiet=True)

@@ -12,10 +12,9 @@ from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.runs.serving import identify
 from bench.search import jobs
-from bench.search.contender import Contender, ModelResult
 from bench.search.driver import SweepResult, records_of
 from bench.search.jobs import Job, execute
-from bench.search.plan import make_plan
+from bench.search.model_search import ModelResult, ModelSearch
 from bench.search.storage import open_storage
 from bench.search.table import print_sweep
 from bench.sweep import main
@@ -27,6 +26,7 @@ from tests.bench.conftest import SWEEP, TINY, outcome, states
 from tests.bench.processes import workers_of
 from tests.bench.records import make_record
 from tests.commands import start
+from tests.configurations import make_plan
 
 # Whatever disturbs a sweep, its runs end with the same bits.
 pytestmark = pytest.mark.bitwise
@@ -252,7 +252,7 @@ def test_only_a_refused_setting_is_a_failed_trial(tmp_path, monkeypatch):
     def mistake(*_, **__):
         raise UserError("this machine has no GPU")  # exit code as for a refused setting
 
-    monkeypatch.setattr(jobs, "obtain", mistake)
+    monkeypatch.setattr(jobs, "get_or_run", mistake)
     with pytest.raises(UserError, match="no GPU"):
         execute(Job("trial 0", entry.at({"models.heads": 2}), "trial"), silent)
 
@@ -278,14 +278,14 @@ def test_busy_run_stops_the_sweep_and_loses_no_trial(tmp_path):
 def test_stores_that_share_a_database_do_not_share_trials(tmp_path):
     address = f"storage=sqlite:///{tmp_path}/studies.db"
     storage = open_storage(address.removeprefix("storage="), tmp_path)
-    a = Contender(one_entry(tmp_path / "a", address), storage, Store(tmp_path / "a"))
+    a = ModelSearch(one_entry(tmp_path / "a", address), storage, Store(tmp_path / "a"))
     trial = a.study.ask()
-    b = Contender(one_entry(tmp_path / "b", address), storage, Store(tmp_path / "b"))
+    b = ModelSearch(one_entry(tmp_path / "b", address), storage, Store(tmp_path / "b"))
     assert b.study.name != a.study.name
     a.study.tell_failure(trial, "failed", "told by its own driver")  # not ended by the other
     spelling = Store(tmp_path / "b" / ".." / "a")
     assert (
-        Contender(one_entry(spelling.root, address), storage, spelling).study.name == a.study.name
+        ModelSearch(one_entry(spelling.root, address), storage, spelling).study.name == a.study.name
     )
 
 

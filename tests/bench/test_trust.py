@@ -15,7 +15,6 @@ import pytest
 from safetensors.torch import save
 
 from bench import evaluate, generate, prompts
-from bench.config.config import compose
 from bench.records.schema import write_record
 from bench.records.store import Store
 from bench.runs.making import only_one
@@ -24,6 +23,7 @@ from bench.search.driver import _only_driver
 from bench.training.building import task_or_measurement
 from core.errors import UserError
 from tests.bench.records import make_record
+from tests.configurations import compose
 from tests.conftest import Command
 
 LOOP = compose(["tasks=memory_in_the_loop", "models=kernel"]).resolved()

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from bench import sweep, train
-from bench.config.config import compose
 from bench.examination import task_data
 from bench.records.schema import read_records
 from core.errors import OK, UserError
+from tests.configurations import compose
 
 FILE = '''
 import random

@@ -9,7 +9,7 @@ import pytest
 from bench.config.settings import RaySettings
 from bench.executors.cluster import Cluster
 from core.errors import UserError
-from tests.cluster.gpu_luggage import NoLuggage, Seen, look
+from tests.cluster.gpu_payload import NoPayload, Seen, look
 from tests.cluster.nodes import Nodes, gpu_nodes
 from tests.conftest import ROOT
 
@@ -36,7 +36,7 @@ def cluster_of(nodes: Nodes, num_gpus: float, workers: int = 0) -> Cluster:
     settings = RaySettings(
         address=nodes.address, num_cpus=0, num_gpus=num_gpus, checkpoint_every=60
     )
-    return Cluster(look, NoLuggage(), settings, workers, code=[str(ROOT / "tests")])
+    return Cluster(look, NoPayload(), settings, workers, code=[str(ROOT / "tests")])
 
 
 def run(cluster: Cluster, jobs: int, seconds: float = HOLD) -> list[Seen]:

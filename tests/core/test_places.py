@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.writing.side_by_side import PromptSettings
 from core.errors import UserError
 from core.files import fixed_working_directory
-from core.places import absolute, absolute_if_path, is_path, shown
+from core.places import absolute, absolute_if_path, is_path, readable
 from leaderboards.arguments import read
+from tests.configurations import compose
 
 RUN = ("tasks=babistories", "models=lstm", "preset=smoke")
 
@@ -31,7 +31,10 @@ def test_a_place_is_absolute_and_knows_the_home_folder(home: Path) -> None:
     assert absolute("/somewhere/../else") == Path("/somewhere/../else")  # a link may be on the way
     with pytest.raises(UserError, match=r"begins with ~nobody-of-that-name, .* write the path in"):
         absolute("~nobody-of-that-name/runs")
-    assert (shown(here / "runs" / "a.json"), shown(home)) == ("runs/a.json", str(home))
+    assert (readable(here / "runs" / "a.json"), readable(home)) == (
+        "runs/a.json",
+        str(home),
+    )
 
 
 def test_an_address_of_a_server_is_no_path(home: Path) -> None:

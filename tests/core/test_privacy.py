@@ -12,14 +12,14 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.config.config import compose
 from bench.records import provenance
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.training.building import build_task
 from bench.training.unfit import UnfitModel
 from core.files import ROOT
-from core.privacy import told_command, told_message, told_word
+from core.privacy import public_command, public_message, public_word
 from tasks.measurement import Diverged
+from tests.configurations import compose
 
 WORDS = ["tasks=regbench", "models=gpt2", "training.steps=1"]
 PLACES = [
@@ -57,9 +57,9 @@ secrets = st.text("qxzjkvw0123456789", min_size=6, max_size=12).map(lambda text:
 @example("unheard_of", "{}", "zqplain")
 def test_no_place_in_a_command_is_told(key: str, place: str, secret: str) -> None:
     word = f"{key}={place.format(secret)}"
-    assert told_word(word) in (f"{key}=PATH", f"{key}=ADDRESS")
+    assert public_word(word) in (f"{key}=PATH", f"{key}=ADDRESS")
     for program in (str(ROOT / "bench" / "sweep.py"), f"/home/{secret}/{secret}.py"):
-        told = told_command([program, "tasks=regbench", word, f"--{secret}", f"/{secret}"])
+        told = public_command([program, "tasks=regbench", word, f"--{secret}", f"/{secret}"])
         assert secret not in " ".join(told)
         assert "tasks=regbench" in told
 
@@ -85,8 +85,11 @@ def test_no_place_in_a_command_is_told(key: str, place: str, secret: str) -> Non
     ],
 )
 def test_settings_are_told(word: str) -> None:
-    assert told_word(word) == word
-    assert told_command([str(ROOT / "reproduce" / "__main__.py"), word])[2:] == ["reproduce", word]
+    assert public_word(word) == word
+    assert public_command([str(ROOT / "reproduce" / "__main__.py"), word])[2:] == [
+        "reproduce",
+        word,
+    ]
 
 
 def raised(message: str) -> Exception:
@@ -99,7 +102,7 @@ def raised(message: str) -> Exception:
 @given(st.sampled_from(SENTENCES), st.sampled_from(["{}", *PLACES]), secrets)
 def test_no_place_and_no_value_in_a_message_is_told(form: str, place: str, secret: str) -> None:
     hidden = place.format(secret)
-    told = told_message(raised(form.format(hidden, hidden)))
+    told = public_message(raised(form.format(hidden, hidden)))
     assert not re.search(secret, told)
     assert "3" in told or "3" not in form
     assert set(re.findall(r"[a-z]+", told)) <= set(re.findall(r"[a-z]+", form))
@@ -111,14 +114,14 @@ PRIVATE = "".join(("zq", "ville"))
 def test_words_of_the_code_that_raises_are_told_and_those_of_a_private_model_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert told_message(raised("cannot read 3 of 4x8")) == "cannot read 3 of 4x8"
+    assert public_message(raised("cannot read 3 of 4x8")) == "cannot read 3 of 4x8"
     (tmp_path / "mine.py").write_text(f"def f():\n    raise ValueError('read {PRIVATE} 12')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     import mine  # type: ignore[import-not-found]
 
     with pytest.raises(ValueError, match=PRIVATE) as caught:
         mine.f()
-    assert told_message(caught.value) == "read … 12"
+    assert public_message(caught.value) == "read … 12"
 
 
 HOSTILE = "no {0} of /home/{0}/x, postgresql://u:{0}@h/db?password={0}, C:\\{0}, ~{0} on {0}: 7"
@@ -152,7 +155,7 @@ def test_the_record_of_a_failed_run_tells_nobody_and_no_place(
         raise kind((OWN if kind in (Diverged, UnfitModel) else HOSTILE).format(secret))
 
     monkeypatch.setattr(type(build_task(configuration)), "training_loss", stop)
-    record = obtain(configuration)
+    record = get_or_run(configuration)
     assert secret not in record.model_dump_json()
     assert str(tmp_path) not in record.model_dump_json()
     assert TOLD[kind] in str(record.cause)
@@ -168,7 +171,7 @@ def test_the_record_of_a_failed_run_tells_nobody_and_no_place(
 
 def test_of_memory_that_was_not_there_the_size_is_told() -> None:
     text = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 of zqhost has 3 GiB"
-    assert told_message(raised(text)) == "Tried to allocate 2.50 GiB"
+    assert public_message(raised(text)) == "Tried to allocate 2.50 GiB"
 
 
 def test_the_system_is_told_without_its_kernel() -> None:
@@ -188,4 +191,4 @@ def test_an_error_raised_from_another_tells_that_one_too() -> None:
     with pytest.raises(RuntimeError) as caught:
         validate()
     told = "not valid:, from ValueError: the width 50 is no multiple of 3 heads"
-    assert told_message(caught.value) == told
+    assert public_message(caught.value) == told

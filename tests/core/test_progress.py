@@ -136,8 +136,8 @@ def test_what_is_counted_is_told_once_it_lasts(monkeypatch):
     clock, told = [0.0], []
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     report = lambda *said: told.append(said)  # noqa: E731
-    assert list(progress.counted("abc", "quick", report)) == ["a", "b", "c"]
+    assert list(progress.with_progress("abc", "quick", report)) == ["a", "b", "c"]
     assert told == []
-    for _ in progress.counted("abcd", "slow", report):
+    for _ in progress.with_progress("abcd", "slow", report):
         clock[0] += 0.6
     assert told == [("slow", 2, 4), ("slow", 3, 4), ("slow", 4, 4)]

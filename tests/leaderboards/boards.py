@@ -20,8 +20,8 @@ from leaderboards.tables.folder import (
     MANIFEST,
     BoardFile,
     BoardManifest,
-    Staged,
-    packed,
+    StagedFolder,
+    parquet_bytes,
     table_of,
 )
 
@@ -87,7 +87,7 @@ def bytes_of(board: Path) -> dict[str, bytes]:
 
 def write_board(board: Board, path: Path) -> None:
     """Write a whole board."""
-    staged = Staged(path)
+    staged = StagedFolder(path)
     for name, table in tables_of(board).items():
         staged.put(name, table)
     staged.finish()
@@ -96,4 +96,4 @@ def write_board(board: Board, path: Path) -> None:
 def to_parquet(board: Board) -> bytes:
     """All bytes of a board's files."""
     tables = sorted(tables_of(board).items())
-    return b"".join(packed(name.partition("/")[0], table) for name, table in tables)
+    return b"".join(parquet_bytes(name.partition("/")[0], table) for name, table in tables)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.equivalence import form
+from bench.records.equivalence import code_status
 from bench.records.provenance import sha256_of
 from bench.records.schema import read_record
 from tests.committed import committed_paths
@@ -19,7 +19,7 @@ def current(pattern: str, role: str = "") -> Path:
     """The first committed record that this checkout can make."""
     for path in committed_paths(pattern):
         record = read_record(path)
-        made_here = form(record.config, record.provenance) != "of an earlier form"
+        made_here = code_status(record.config, record.provenance) != "stale"
         if made_here and record.outcome == "ok" and record.role in (role or ("final", "single")):
             return path
     pytest.skip(f"no record of {pattern} is of the code that is here")

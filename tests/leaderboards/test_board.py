@@ -14,7 +14,7 @@ from leaderboards.build import FOLDER
 from leaderboards.contents import Board, Row, read_board
 from leaderboards.markdown import pages
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.code_status import count_forms, forms_in_words
+from leaderboards.tables.code_status import code_statuses_in_words, count_code_statuses
 from leaderboards.tables.difference import describe_difference
 from leaderboards.views.sentences import summary
 from reproduce.published.numbers import read_published
@@ -357,8 +357,7 @@ def test_the_board_counts_records_by_the_form_of_their_code() -> None:
     foreign = {**config, "models": {"_target_": "elsewhere.Model"}}
     theirs = here.model_copy(update={"config": foreign, "seed": 2, "run_id": "theirs"})
     board = build_board([here, older, theirs])
-    assert count_forms(board) == {"current": 2, "of an earlier form": 1}
-    assert (
-        "2 current, 0 equivalent, 0 equal up to rounding, 1 of an earlier form"
-        in forms_in_words(board)
+    assert count_code_statuses(board) == {"current": 2, "stale": 1}
+    assert "2 current, 0 equivalent, 0 equal up to rounding, 1 stale" in code_statuses_in_words(
+        board
     )

@@ -19,6 +19,7 @@ from leaderboards.contents import OpenBoard, read_board
 from leaderboards.screens import server
 from leaderboards.screens.hosts import Guard
 from leaderboards.tables.verdicts import read_verdicts
+from leaderboards.verification import session
 from leaderboards.views.claims import detail
 from leaderboards.views.claims import lines as claim_table
 from tests.committed import committed_paths
@@ -284,6 +285,24 @@ def test_the_address_is_told_when_the_server_listens(
 
     monkeypatch.setattr(server, "_run", start_slowly)
     assert serve.main(["port=0", "address=127.0.0.1"]) == 0
+
+
+def test_verify_takes_any_setting_of_a_task_as_the_place_of_its_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    requests: list[session.VerificationRequest] = []
+
+    def keep(request: session.VerificationRequest) -> int:
+        requests.append(request)
+        return 0
+
+    monkeypatch.setattr(session, "verify", keep)
+    assert verify.main(["mine", "tasks.stories=/a", "tasks.wiki=/b", "tasks.stories=/c"]) == 0
+    assert requests[0].names == ["mine"]
+    assert requests[0].places == {"tasks.stories": "/c", "tasks.wiki": "/b"}
+    for word in ("tasks.stories", "tasks.stories="):
+        with pytest.raises(UserError, match=r"tasks\.stories= has no value"):
+            verify.main(["mine", word])
 
 
 @pytest.mark.parametrize(

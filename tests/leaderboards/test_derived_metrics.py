@@ -8,20 +8,19 @@ import pytest
 from bench.config.groups import choices
 from bench.records.schema import Curve, read_record
 from core.errors import UserError
-from leaderboards.checks import derived_metrics as following
-from leaderboards.checks import points
+from leaderboards.checks import derived_metrics, points
 from tests.leaderboards.sending import current
 
 
 @pytest.fixture(autouse=True)
 def forget() -> Any:
-    following.stated.cache_clear()
+    derived_metrics.entries_of_card.cache_clear()
     yield
-    following.stated.cache_clear()
+    derived_metrics.entries_of_card.cache_clear()
 
 
 def test_every_card_of_the_tree_is_read() -> None:
-    assert sum(len(following.stated(task)) for task in choices("tasks")) > 15
+    assert sum(len(derived_metrics.entries_of_card(task)) for task in choices("tasks")) > 15
 
 
 @pytest.mark.parametrize(
@@ -47,29 +46,29 @@ def test_every_card_of_the_tree_is_read() -> None:
     ids=str,
 )
 def test_a_damaged_entry_is_one_sentence(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "card_of", lambda task: {"follows": {"accuracy": entry}})
+    monkeypatch.setattr(derived_metrics, "card_of", lambda task: {"follows": {"accuracy": entry}})
     with pytest.raises(UserError, match=r"tasks/regbench.yaml: card.follows.accuracy is not like"):
-        following.stated("regbench")
+        derived_metrics.entries_of_card("regbench")
 
 
 def test_the_order_of_keys_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {"within": 0.1, "mean": "per_sequence.accuracy"}
-    monkeypatch.setattr(following, "card_of", lambda task: {"follows": {"accuracy": entry}})
-    (read,) = following.stated("regbench")
+    monkeypatch.setattr(derived_metrics, "card_of", lambda task: {"follows": {"accuracy": entry}})
+    (read,) = derived_metrics.entries_of_card("regbench")
     assert (read.take, read.within) == ("mean", 0.1)
 
 
 def test_a_metric_that_no_card_derives_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its items are looked at all the same; but nothing says that it is their mean."""
     record = read_record(current("state_tracking/smoke/*", "final"))
-    assert following.derives(record, "accuracy")
-    following.stated.cache_clear()
-    monkeypatch.setattr(following, "card_of", lambda task: {})
-    assert not following.derives(record, "accuracy")
-    assert following.agrees(record) is None
+    assert derived_metrics.derives(record, "accuracy")
+    derived_metrics.entries_of_card.cache_clear()
+    monkeypatch.setattr(derived_metrics, "card_of", lambda task: {})
+    assert not derived_metrics.derives(record, "accuracy")
+    assert derived_metrics.agrees(record) is None
     metrics = {**record.metrics, "test": {**record.metrics["test"], "accuracy": 0.1}}
     assert "the mean of per_sequence" in str(
-        following.agrees(record.model_copy(update={"metrics": metrics}))
+        derived_metrics.agrees(record.model_copy(update={"metrics": metrics}))
     )
 
 
@@ -84,9 +83,11 @@ def test_an_entry_of_several_holds_for_a_predictor_where_it_has_the_numbers(
     ]
 
     def said(entries: list[dict[str, Any]], **changes: Any) -> str | None:
-        following.stated.cache_clear()
-        monkeypatch.setattr(following, "card_of", lambda task: {"follows": {"accuracy": entries}})
-        return following.agrees(record.model_copy(update={"curves": {}, **changes}))
+        derived_metrics.entries_of_card.cache_clear()
+        monkeypatch.setattr(
+            derived_metrics, "card_of", lambda task: {"follows": {"accuracy": entries}}
+        )
+        return derived_metrics.agrees(record.model_copy(update={"curves": {}, **changes}))
 
     assert said(both) is None
     assert "no curves.nothing" in str(said(both, role="final"))
@@ -101,11 +102,13 @@ def test_an_entry_of_several_holds_for_a_predictor_where_it_has_the_numbers(
 def test_a_curve_of_a_metric_ends_in_it_or_has_its_mean(
     y: list[float], agrees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "card_of", lambda task: {})
+    monkeypatch.setattr(derived_metrics, "card_of", lambda task: {})
     record = read_record(current("regbench/smoke/*", "final"))
     changes = {"metrics": {"test": {"accuracy": 0.5}}, "per_sequence": {}}
     curve = Curve(x=[*map(float, range(len(y)))], y=y)
-    found = following.agrees(record.model_copy(update={**changes, "curves": {"accuracy": curve}}))
+    found = derived_metrics.agrees(
+        record.model_copy(update={**changes, "curves": {"accuracy": curve}})
+    )
     assert (found is None) == agrees
 
 
@@ -144,7 +147,7 @@ def test_an_entry_takes_of_a_curve_what_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     follows = {entry[0]: {**entry[1], "within": 1e-6}}
-    monkeypatch.setattr(following, "card_of", lambda task: {"follows": follows})
+    monkeypatch.setattr(derived_metrics, "card_of", lambda task: {"follows": follows})
     record = read_record(current("regbench/smoke/*", "final"))
     x = [1.0, 2.0, 3.0, 4.0]
     curves = {
@@ -159,7 +162,7 @@ def test_an_entry_takes_of_a_curve_what_it_says(
     def said(**test: float) -> str | None:
         changes = {"metrics": {"test": test}, "config": {**record.config, "tasks": tasks}}
         fields = {"per_sequence": {}, "arrays": {}, "curves": curves}
-        return following.agrees(record.model_copy(update={**changes, **fields}))
+        return derived_metrics.agrees(record.model_copy(update={**changes, **fields}))
 
     assert said(**{metric: value}) is None
     assert f"metrics.test.{metric} is {value + 0.6}, and the" in str(said(**{metric: value + 0.6}))
@@ -175,28 +178,28 @@ def test_what_a_star_or_an_item_does_not_fit_is_left_alone(monkeypatch: pytest.M
         "part/*": {"last": "curves.whole", "at": "*", "within": 0},
         "end": {"last": "curves.of/{sizes[-1]}", "within": 0},
     }
-    monkeypatch.setattr(following, "card_of", lambda task: {"follows": follows})
+    monkeypatch.setattr(derived_metrics, "card_of", lambda task: {"follows": follows})
     record = read_record(current("regbench/smoke/*", "final"))
     config = {**record.config, "tasks": {"sizes": []}}
     bare = {"per_sequence": {}, "curves": {}, "config": config}
     words = {**bare, "metrics": {"test": {"part/all": 1.0, "end": 1.0}}}
-    assert following.agrees(record.model_copy(update=words)) is None
+    assert derived_metrics.agrees(record.model_copy(update=words)) is None
     number = {**bare, "metrics": {"test": {"part/4": 1.0}}}
-    why = following.agrees(record.model_copy(update=number))
+    why = derived_metrics.agrees(record.model_copy(update=number))
     assert why == "it has no curves.whole, by which its part/4 is checked"
 
 
 def test_a_metric_is_the_mean_of_its_list_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of rows is none."""
-    monkeypatch.setattr(following, "card_of", lambda task: {})
+    monkeypatch.setattr(derived_metrics, "card_of", lambda task: {})
     record = read_record(current("gradient_memory/laptop/*"))
     metric = "accuracy/N=32,d=16"
-    assert following.agrees(record) is None
+    assert derived_metrics.agrees(record) is None
     test = {**record.metrics["test"], metric: 1.5}
     changed = record.model_copy(update={"metrics": {**record.metrics, "test": test}})
-    assert f"the mean of arrays.{metric} is" in str(following.agrees(changed))
+    assert f"the mean of arrays.{metric} is" in str(derived_metrics.agrees(changed))
     arrays = {**record.arrays, metric: [record.arrays[metric]]}
-    assert following.agrees(changed.model_copy(update={"arrays": arrays})) is None
+    assert derived_metrics.agrees(changed.model_copy(update={"arrays": arrays})) is None
 
 
 def lengths_and_items(seed: int, slope: float) -> tuple[np.ndarray, np.ndarray]:
@@ -214,9 +217,9 @@ def test_items_that_go_with_their_length_are_no_contradiction(slope: float) -> N
         lengths, items = lengths_and_items(seed, slope)
         metric = float((lengths * items).sum() / lengths.sum())
         expected = points.weighted_unequally(list(enumerate(items.tolist())), 0.25)
-        assert points.apart(metric, expected) == 0.0
+        assert points.distance(metric, expected) == 0.0
         # More than unequal lengths can give: forged.
-        assert points.apart(float(items.mean()) + 0.5 * float(items.std()), expected) > 0.0
+        assert points.distance(float(items.mean()) + 0.5 * float(items.std()), expected) > 0.0
 
 
 def test_a_metric_that_fewer_reach_the_later_it_gets_is_a_mean_of_a_beginning() -> None:
@@ -228,4 +231,4 @@ def test_a_metric_that_fewer_reach_the_later_it_gets_is_a_mean_of_a_beginning() 
         last = lengths.max()
         curve = (values * reached).sum(0)[:last] / reached.sum(0)[:last]
         metric = float(values[reached].mean())
-        assert points.apart(metric, points.beginnings(list(enumerate(curve.tolist())))) < 1e-12
+        assert points.distance(metric, points.beginnings(list(enumerate(curve.tolist())))) < 1e-12

@@ -72,7 +72,11 @@ def test_a_finding_that_gives_numbers_names_every_row_of_its_table(
             if {value for value, _ in table.values()} >= set(numbers)
         ]
         assert holding, f"no table on {page} has all numbers of: {finding}"
-        trained = [{n: v for n, (v, model) in table.items() if model} for table in holding]
+        # What diverged has a row, and a sentence for a number.
+        trained = [
+            {n: v for n, (v, model) in table.items() if model and re.match(r"[-\d]", v)}
+            for table in holding
+        ]
         assert any(
             # Several settings of one model stand together under its label.
             all(n.partition(" (")[0] in finding and v in numbers for n, v in rows.items())

@@ -81,7 +81,7 @@ def test_code_that_makes_no_record_stale_is_told_from_code_that_does(
     said = shown(capsys, repository, VERIFICATION_FAILED)
     assert said[0].startswith("differs: ")
     assert said[1:] == [
-        "  1 record of an earlier form: regbench, gpt2",
+        "  1 stale record: regbench, gpt2",
         "0 of 1 commit changed code alone",
     ]
     assert shown(capsys, repository, VERIFICATION_FAILED) == said  # as it was kept

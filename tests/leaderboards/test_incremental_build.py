@@ -21,7 +21,7 @@ from leaderboards.contents import OpenBoard, read_board
 from leaderboards.making import inputs
 from leaderboards.tables import builder
 from leaderboards.tables.index import Index, RecordFolder
-from leaderboards.tables.status import Check, about, path_of, write_verification
+from leaderboards.tables.status import Check, earlier_verification, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import SUBMITTED
 from tests.committed import committed_paths, copied
@@ -160,7 +160,7 @@ def test_what_is_checked_or_sent_makes_its_task_again(records: Path, tmp_path: P
     attention = (grown / "rows" / "attention.parquet").stat().st_mtime_ns
     fields = {"at": "2026-01-01T00:00:00+00:00", "libraries": {}, "device": "a"}
     made = Check(level="re-run", passed=True, **fields)
-    verification = about(record, checked).with_check(made)
+    verification = earlier_verification(record, checked).with_check(made)
     write_verification(verification, path_of(record, checked))
     assert standing() == ("submitted", "re-run", True, True)
     other = verification.model_copy(update={"record_sha256": "0" * 64})  # of that name

@@ -13,7 +13,7 @@ from core.errors import UserError
 from leaderboards.tables import builder, sources
 from leaderboards.tables.index import Index
 from leaderboards.tables.sources import SOURCES, RecordFolder
-from leaderboards.tables.status import Check, about, path_of, write_verification
+from leaderboards.tables.status import Check, earlier_verification, path_of, write_verification
 from leaderboards.tables.summaries import COMMITTED as COMMITTED_ORIGIN
 from leaderboards.tables.summaries import YOURS
 from tests.committed import committed_paths, copied
@@ -86,7 +86,7 @@ def test_tasks_without_a_run_of_ones_own_are_taken_over(boards: Boards, tmp_path
     moved.rename(capacity[0])
     assert boards.tasks_looked_into() == {"capacity"}
     record = read_record(next((boards.records / "attention").rglob("*.json")))
-    verification = about(record, tmp_path / "verifications").with_check(
+    verification = earlier_verification(record, tmp_path / "verifications").with_check(
         Check(level="consistent", passed=True, at="2026-01-01", device="a", libraries={})
     )
     write_verification(verification, path_of(record, tmp_path / "verifications"))

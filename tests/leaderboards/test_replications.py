@@ -18,7 +18,7 @@ from leaderboards.render import task_label
 from leaderboards.site.addresses import place_of
 from leaderboards.site.site import Site
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.replications import together
+from leaderboards.tables.replications import summarised
 from leaderboards.views import records, tables
 from leaderboards.views.links import to_record, to_table
 from leaderboards.views.trust import bar
@@ -187,7 +187,7 @@ def made_on(record: RunRecord) -> str:
 def test_replications_by_machine_are_summed_up(committed: list[RunRecord]) -> None:
     lstm, gpt2 = of(committed, "lstm"), of(committed, "gpt2")
     own = [elsewhere(lstm[0], 0.2), elsewhere(lstm[1], -0.1), elsewhere(gpt2[0], 0.0)]
-    found = together(build_board(committed, own=own).replications)
+    found = summarised(build_board(committed, own=own).replications)
     assert (found.runs, found.confirmed, found.outside) == (3, 1, 2)
     assert found.machines == len({r.provenance.device for r in [*lstm, *gpt2]}) + 1
     (machine,) = found.each

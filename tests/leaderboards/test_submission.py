@@ -21,7 +21,7 @@ from leaderboards.markup import markup
 from leaderboards.site import parts
 from leaderboards.site.addresses import from_page
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.replications import together
+from leaderboards.tables.replications import summarised
 from leaderboards.views.abilities import scale as abilities
 from leaderboards.views.claims import Published, as_number, detail
 from leaderboards.views.claims import lines as claim_lines
@@ -203,7 +203,7 @@ def pages_of_row(row, text):
         parts.table(TASK_PAGE, SortableTable(row.task, shown, lead=row.variant), texts=notes([row]))
     )
     sentences = Text((row.note,), title=row.label, heading=row.task, lead=row.source)
-    page += "".join(parts.written(TASK_PAGE, [sentences, Links(tuple(leads), text)]))
+    page += "".join(parts.html_of_parts(TASK_PAGE, [sentences, Links(tuple(leads), text)]))
     page += markup("links", links=leads, lead=text)
     page += markup("text", title=row.label, heading=text, lead=text, texts=[row.note], colour=text)
     page += markup("facts", facts=[(row.label, row.cause), (text, row.device)])
@@ -222,7 +222,7 @@ def first_page(row, text):
         matrix=AbilityMatrix((text, row.task), groups, ((text, source),)),
         verdicts=segments([claim_of(text, text)]),
         contradicted=((text, to_table(row)),),
-        trust=Bar(((text, 1),), 1, together(()), 1, ((text, 1, to_table(row)),)),
+        trust=Bar(((text, 1),), 1, summarised(()), 1, ((text, 1, to_table(row)),)),
     )
 
 

@@ -29,7 +29,7 @@ from torch.utils import _pytree as pytree
 from bench.config import groups
 from bench.examination.examination import examine
 from bench.records.schema import Passed
-from bench.training.storage import load_weights, on_meta, packed
+from bench.training.storage import as_safetensors, load_weights, on_meta
 from models.specification import SequenceModel
 from reproduce.plotting.models import look
 from tests.closeness import assert_near
@@ -223,7 +223,7 @@ def test_training_changes_parameters_alone(name: str, kind: str) -> None:
 def test_safetensors_restore_the_model(name: str, kind: str) -> None:
     model, other = (model_or_skip(name, kind, seed, torch.float32) for seed in (0, 1))
     inputs = sequences(kind, 2, 20, dtype=torch.float32)
-    load_weights(other, safetensors.torch.load(packed(model.state_dict())), Path(name))
+    load_weights(other, safetensors.torch.load(as_safetensors(model.state_dict())), Path(name))
     with torch.no_grad():
         assert torch.equal(model(inputs), other(inputs))
 

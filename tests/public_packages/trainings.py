@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.training.building import build_model, build_task
 from bench.training.optimisation import plain_steps
 from bench.training.training import training_loss_of
 from core.statistics import SHARE, Items, mean_interval
 from tasks.interface import Task
+from tests.configurations import compose
 from tests.public_packages.contender import HEADS, LAYERS, WIDTH
 
 SEEDS = (0, 1, 2)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import RunRecord
 from reproduce.capacity.capacity_growth import (
     ADDED,
@@ -24,6 +23,7 @@ from reproduce.capacity.capacity_growth import (
 from reproduce.claims.rules.growth import Growth
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from tests.bench.records import make_record
+from tests.configurations import compose
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 
@@ -93,7 +93,7 @@ def ranks(exponent: float) -> list[RunRecord]:
         ),
         (3, measured(LOOKED, lambda d: 2 ** (0.6 * d)) + measured(SUMMED, lambda d: d), REPRODUCED),
         (3, measured(LOOKED, lambda d: 2 * d**2), CONTRADICTED),  # past d², and no exponential
-        (5, over(STORED, "hidden", [4, 8], lambda m, d: 3 * m), UNDECIDED),  # no untrained twin
+        (5, over(STORED, "hidden", [4, 8], lambda m, d: 3 * m), UNDECIDED),  # no untrained runs
         (5, over(STORED, "hidden", [4, 8], lambda m, d: 3 * m**2), CONTRADICTED),
     ],
 )

@@ -21,7 +21,7 @@ FILES = ["curves.json", "figure.png", "figure.svg", "records.txt", "verdicts.jso
 
 
 def fill(folder: Path, steps: bool = True, outcome: str = "ok") -> Path:
-    """Six networks, and their untrained twins."""
+    """Six networks, and their untrained runs."""
     for seed in range(6):
         run = moons(seed, 3, steps, outcome)
         write_record(run, folder)

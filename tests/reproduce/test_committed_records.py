@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from bench.records.equivalence import form
+from bench.records.equivalence import code_status
 from bench.records.schema import RunRecord
 from core.errors import OK
 from leaderboards.build import FOLDER
@@ -58,5 +58,5 @@ def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
 
 
 def test_no_committed_record_is_of_an_earlier_form() -> None:
-    forms = {r.run_id: form(r.config, r.provenance) for r in committed_records()}
-    assert [run_id for run_id, one in forms.items() if one == "of an earlier form"] == []
+    forms = {r.run_id: code_status(r.config, r.provenance) for r in committed_records()}
+    assert [run_id for run_id, one in forms.items() if one == "stale"] == []

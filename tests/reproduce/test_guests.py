@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.config import groups
-from bench.config.groups import choices, contenders, taking_part
+from bench.config.groups import choices, contenders, with_guests
 from bench.records.schema import Headline, read_records, write_record
-from bench.search.plan import make_plan
 from core.errors import OK, RUN_FAILED, UserError
 from reproduce import experiment
 from reproduce.__main__ import reproductions
@@ -18,6 +17,7 @@ from reproduce.console import guest_lines
 from reproduce.plotting import models
 from reproduce.plotting.models import label
 from reproduce.plotting.panels import Picture
+from tests.configurations import make_plan
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import regbench
 
@@ -122,7 +122,7 @@ def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(packa
     ]
     runs.append(regbench("gpt2", 0, 100, 0, 0, headline=headline.model_copy(update={"value": 1.0})))
     varied = ("tasks.training_automata", "tasks.variant")  # the second is one for all
-    with taking_part(["a_package.MyModel"]):
+    with with_guests(["a_package.MyModel"]):
         found = guest_lines(runs, varied)
     assert found == [
         "MyModel (not committed), training_automata=100, accuracy 0.3, mean of 2 runs",
@@ -133,7 +133,7 @@ def test_a_guest_s_line_is_the_mean_for_each_value_of_what_a_figure_varies(packa
 
 @pytest.mark.parametrize("figure", ["bigram", "mad", "state_tracking", "in_context_regression"])
 def test_figures_of_contenders_plan_a_guest(figure: str, package: Path) -> None:
-    with taking_part(["a_package.MyModel"]):
+    with with_guests(["a_package.MyModel"]):
         plan = FIGURES[figure].plan("smoke", None)
         entries = [
             e

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import Cost, RunRecord, read_record
 from bench.training.building import build_task, build_to_train
 from core.errors import UserError
@@ -14,6 +13,7 @@ from reproduce.mad import mad
 from reproduce.mad.mad import EXPERIMENT, PUBLISHED, STATE, states_of_one_size
 from tests.bench.records import make_record
 from tests.committed import committed_paths
+from tests.configurations import compose
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.power_laws import fit_power_law
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.scaling_laws.runs import SCHEMES, Part, part_of
 from reproduce.scaling_laws.scaling_laws import EXPERIMENT
 from tests.bench.records import make_record
+from tests.configurations import compose
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 

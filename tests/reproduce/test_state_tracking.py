@@ -7,13 +7,13 @@ import pytest
 
 from bench.config.groups import choices
 from bench.records.schema import Curve, RunRecord
-from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.experiment import Experiment
 from reproduce.in_context_regression import in_context_regression as regression
 from reproduce.plotting.models import label
 from reproduce.state_tracking import state_tracking as tracking
 from tests.bench.records import make_record
+from tests.configurations import make_plan
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
@@ -269,15 +269,15 @@ def test_plans_hold_every_model_of_the_tasks(preset: str) -> None:
 
 
 def test_at_laptop_every_model_that_a_claim_names_takes_part() -> None:
-    taking_part = {}
+    with_guests = {}
     for words in in_words(tracking.EXPERIMENT.plan("laptop", None).sweeps):
         entries = make_plan([*words, "preset=laptop"]).entries
         one = entries[0].configuration
         models = {entry.configuration.model for entry in entries}
         setting = one.tasks["group"], one.tasks["test_size"], one.sweep.seeds, one.training.steps
-        taking_part[setting] = models
-    assert taking_part.pop(("parity", 256, 5, 3000)) >= MODELS
-    assert taking_part == {
+        with_guests[setting] = models
+    assert with_guests.pop(("parity", 256, 5, 3000)) >= MODELS
+    assert with_guests == {
         ("parity", 256, 15, 3000): {*tracking.ATTENTION},
         ("parity", 1024, 5, 3000): {*tracking.NONLINEAR},
         ("s5", 256, 3, 3000): {

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.test_time_memory.figure import experiment_cells, table
 from reproduce.test_time_memory.readme_memory import REPLAY
 from reproduce.test_time_memory.runs import MEMORIES, variant_of, variants
 from reproduce.test_time_memory.titans_memory import EXPERIMENT
 from tests.bench.records import make_record
+from tests.configurations import compose
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 

@@ -7,11 +7,11 @@ import pytest
 from bench.config.command_line import read
 from bench.records.schema import read_records
 from bench.search.driver import records_of
-from bench.search.plan import make_plan
 from core.errors import OK, UserError
 from core.progress import silent
 from reproduce.claims.controls import UNTRAINED
 from reproduce.untrained import main
+from tests.configurations import make_plan
 
 
 def test_untrained_twins_of_a_sweep_stand_beside_its_final_runs(tmp_path: Path, capsys) -> None:
@@ -21,7 +21,7 @@ def test_untrained_twins_of_a_sweep_stand_beside_its_final_runs(tmp_path: Path, 
     finals = [run for run in records_of(make_plan(words), silent) if run.role == "final"]
     assert main(read(words)) == OK
     twins = list(read_records([tmp_path / "controls"]))
-    assert UNTRAINED.twins(finals, twins) == sorted(twins, key=lambda one: one.run_id)
+    assert UNTRAINED.untrained_runs(finals, twins) == sorted(twins, key=lambda one: one.run_id)
     assert {(one.model, one.seed) for one in twins} == {(one.model, one.seed) for one in finals}
     assert {one.cost.training_steps for one in twins} == {1}
     assert len(capsys.readouterr().out.splitlines()) >= len(twins) == 2

@@ -7,13 +7,13 @@ import optuna
 import pytest
 
 from bench.records.store import Store
-from bench.search.contender import Contender
-from bench.search.plan import make_plan
+from bench.search.model_search import ModelSearch
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from leaderboards.build import FOLDER
 from reproduce import committed, writing
 from reproduce.__main__ import reproductions
 from reproduce.command import main
+from tests.configurations import make_plan
 from tests.reproduce.plans import in_words
 from tests.reproduce.test_command import FIGURES, fill
 
@@ -99,7 +99,7 @@ def test_every_search_of_a_figure_with_verdicts_is_served(path: Path, tmp_path: 
             values = {**entry.configuration.tasks, "model": entry.configuration.model}
             if any(values[key] not in names for key, names in was_run.items()):
                 continue
-            if Contender(entry, storage, Store(tmp_path)).committed is None:
+            if ModelSearch(entry, storage, Store(tmp_path)).committed is None:
                 searched.append(f"{entry.configuration.model}: {' '.join(words)}")
     assert not searched
 

@@ -8,7 +8,6 @@ import torch
 from scipy import linalg
 from torch import Tensor, nn
 
-from bench.config.config import compose
 from bench.training.building import build_measurement, model_builder
 from core.progress import silent
 from tasks.in_context_regression import InContextRegression
@@ -16,6 +15,7 @@ from tasks.in_context_regression.draws import Drawn, Functions
 from tasks.in_context_regression.predictors import STEPS, descent, references, ridge
 from tasks.interface import Evaluation
 from tests.closeness import rounding
+from tests.configurations import compose
 
 D, PAIRS = 4, 8
 SMALL: dict[str, Any] = {"dimension": D, "pairs": PAIRS, "validation_size": 8, "test_size": 32}

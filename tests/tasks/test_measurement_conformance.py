@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.config.files import group_file, models_of
 from bench.config.groups import DESCRIPTIVE, card, choices
 from bench.training.building import build_measurement, model_builder
@@ -19,6 +18,7 @@ from core.errors import UserError
 from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Measurement
+from tests.configurations import compose
 from tests.conftest import told_by_a_process
 from tests.tasks.predictors import refusals
 from tests.tasks.test_task_conformance import disturb
@@ -105,7 +105,7 @@ def test_unknown_values_are_refused_with_a_sentence(name: str) -> None:
 SCRIPT = """
 import json, sys
 from bench.training.building import build_measurement
-from bench.config.config import compose
+from tests.configurations import compose
 from tests.tasks.test_measurement_conformance import first_model
 from tests.tasks.test_task_conformance import disturb
 disturb(99)

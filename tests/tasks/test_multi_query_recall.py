@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from bench.config.config import compose
-from bench.runs.obtain import obtain
-from bench.search.plan import make_plan
+from bench.runs.get_or_run import get_or_run
 from bench.training.building import build_task
 from tasks.multi_query_recall import MultiQueryRecall
 from tasks.multi_query_recall.sequences import DISTANCE_EXPONENT, Recall, draw
 from tests.closeness import assert_near
+from tests.configurations import compose, make_plan
 
 SMALL: dict[str, Any] = {"vocabulary": 64, "length": 32, "validation_size": 50, "test_size": 400}
 
@@ -157,7 +156,7 @@ def test_one_layer_learns_the_easy_cell(
     words = ["tasks=multi_query_recall", f"models={model}", "preset=laptop", "device=cpu"]
     cell = ["tasks.protocol=easy", "models.layers=1", f"training.steps={steps}"]
     cell += ["tasks.validation_size=64", "tasks.test_size=128"]
-    record = obtain(compose([*words, *cell, f"store={tmp_path}"]))
+    record = get_or_run(compose([*words, *cell, f"store={tmp_path}"]))
     assert record.metrics["test"]["accuracy"] >= accuracy
 
 

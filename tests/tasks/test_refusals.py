@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from bench.config.config import compose
 from bench.config.files import group_file, models_of
 from bench.config.groups import choices
 from bench.training.building import build_measurement, model_builder
@@ -14,6 +13,7 @@ from core.errors import UserError
 from core.progress import silent
 from tasks.measurement import Refused
 from tasks.refusals import check_numbers, check_whole_numbers, fitting_model
+from tests.configurations import compose
 
 # What each takes beside the models that its YAML file lists.
 ALSO = {

@@ -1,15 +1,15 @@
 """Which definitions of two trees of source are the same, wherever they lie. No code is run.
 
 A statement at the top of a module is a function, a class or a value, without comments, docstrings
-and layout. One of the older tree and one of the newer are *twins* if their text is equal, at least
-when names of local variables do not count (:mod:`bench.records.equality.local_names`), and they lie
-in the same module, or if no module kept that text and each tree has it once. Twins are the *same*
-if every name in them leads to the same thing: through the imports of either tree to statements that
+and layout. One of the older tree and one of the newer *match* if their text is equal, at least when
+names of local variables do not count (:mod:`bench.records.equality.local_names`), and they lie in
+the same module, or if no module kept that text and each tree has it once. They are the *same* if
+every name in them leads to the same thing: through the imports of either tree to statements that
 are the same, or to one name of another package. Whatever cannot be told counts as not the same.
 
 Example: ``rotate`` moves from ``models/gpt2.py`` to ``models/layers/rotary.py``, from where
 ``models/gpt2.py`` imports it. The text of ``Attention`` is what it was, and its name ``rotate``
-leads to the twin of what it led to.
+leads to the match of what it led to.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Moves:
     """The definitions of two trees, matched.
 
     Attributes:
-        twins: of the older tree -> of the newer.
-        same: those of the older tree that are the same as their twins.
+        matches: of the older tree -> of the newer.
+        same: those of the older tree that are the same as their matches.
     """
 
     def __init__(self, old: Source, new: Source) -> None:
         self.old, self.new = old, new
-        self.twins = _twins(old, new)
-        self.same = set(self.twins)
+        self.matches = _matches(old, new)
+        self.same = set(self.matches)
         while doubtful := {statement for statement in self.same if self._difference(statement)}:
             self.same -= doubtful
 
@@ -44,22 +44,21 @@ class Moves:
         origin = self.old.origin(newer)
         if len(origin) != 1 or isinstance(origin[0], str) or origin[0] not in self.same:
             return None
-        twin = self.twins[origin[0]]
+        match = self.matches[origin[0]]
         name = newer.rpartition(".")[2]
-        todays_name = newer if self.new.origin(newer) == (twin,) else f"{twin.module}.{name}"
+        current_name = newer if self.new.origin(newer) == (match,) else f"{match.module}.{name}"
         effects = self.old.effects(target)
         all_same = all(statement in self.same for statement in effects)
-        is_same = all_same and [self.twins[statement] for statement in effects] == self.new.effects(
-            todays_name
-        )
-        return todays_name if is_same else None
+        effects_now = [self.matches[statement] for statement in effects] if all_same else []
+        is_same = all_same and effects_now == self.new.effects(current_name)
+        return current_name if is_same else None
 
     def moved_behind(self, target: str) -> dict[str, str]:
         """The definitions behind a class that lie in another module now, or have another name: old
         name -> new name."""
         moved = {}
         for statement in self._behind(target):
-            old, new = self.old.renames.before(statement.shown), self.twins[statement].shown
+            old, new = self.old.renames.before(statement.shown), self.matches[statement].shown
             if old != new:
                 moved[old] = new
         return dict(sorted(moved.items()))
@@ -67,7 +66,7 @@ class Moves:
     def why_not(self, target: str) -> str:
         """Why a class has no name in the newer tree."""
         for statement in self._behind(target):
-            if statement not in self.twins:
+            if statement not in self.matches:
                 return f"{statement.shown} of the older code is not here, or differs"
             if statement not in self.same and self.same.issuperset(self._reached(statement)):
                 return f"{statement.shown}: {self._difference(statement)}"
@@ -102,14 +101,14 @@ class Moves:
         return [x for x in things if isinstance(x, Statement) and x is not statement]
 
     def _difference(self, statement: Statement) -> str:
-        """What a statement of the older tree and its twin lead to that is not the same; empty if
+        """What a statement of the older tree and its match lead to that is not the same; empty if
         nothing is."""
-        twin = self.twins[statement]
-        old_module, new_module = self.old.modules[statement.module], self.new.modules[twin.module]
+        match = self.matches[statement]
+        old_module, new_module = self.old.modules[statement.module], self.new.modules[match.module]
         if old_module.future != new_module.future:
             return "its modules have other imports from __future__"
         for name in sorted(statement.names):
-            pair = self.old.leads_to(statement.module, name), self.new.leads_to(twin.module, name)
+            pair = self.old.leads_to(statement.module, name), self.new.leads_to(match.module, name)
             if not self._equal(*pair):
                 return f"the name {name} is something else here"
         for dotted in sorted(statement.imports):
@@ -126,7 +125,7 @@ class Moves:
 
     def _is(self, before: Thing, after: Thing) -> bool:
         if isinstance(before, Statement):
-            return before in self.same and self.twins[before] is after
+            return before in self.same and self.matches[before] is after
         if before != after:
             return False
         if before.partition(".")[0] not in OWN:
@@ -148,12 +147,12 @@ class Moves:
         return all(self._equal(*pair) for pair in pairs)
 
 
-def _twins(old: Source, new: Source) -> dict[Statement, Statement]:
+def _matches(old: Source, new: Source) -> dict[Statement, Statement]:
     """First what is equal to the letter, then what is but for the names of local variables."""
-    twins: dict[Statement, Statement] = {}
+    matches: dict[Statement, Statement] = {}
     for form in (_text, _normal_form):
         added = defaultdict[str, list[Statement]](list)
-        taken = set(twins.values())
+        taken = set(matches.values())
         for name, module in new.modules.items():
             by_form = defaultdict[str, list[Statement]](list)
             for statement in module.statements:
@@ -161,20 +160,20 @@ def _twins(old: Source, new: Source) -> dict[Statement, Statement]:
                     by_form[form(statement)].append(statement)
             before = old.modules[name].statements if name in old.modules else ()
             for statement in before:
-                if statement not in twins and by_form[form(statement)]:
-                    twins[statement] = by_form[form(statement)].pop(0)
+                if statement not in matches and by_form[form(statement)]:
+                    matches[statement] = by_form[form(statement)].pop(0)
             for text, unmatched in by_form.items():
                 added[text] += unmatched
         removed = defaultdict[str, list[Statement]](list)
         for module in old.modules.values():
             for statement in module.statements:
-                if statement not in twins:
+                if statement not in matches:
                     removed[form(statement)].append(statement)
         for text, statements in removed.items():
             is_unique = len(statements) == len(added[text]) == 1
             if is_unique and statements[0].binds and not statements[0].stays:
-                twins[statements[0]] = added[text][0]
-    return twins
+                matches[statements[0]] = added[text][0]
+    return matches
 
 
 def _text(statement: Statement) -> str:

@@ -40,7 +40,7 @@ class Renames:
 
     @classmethod
     def read(cls, texts: Iterable[str]) -> Renames:
-        """From ``FILE:NAME=NEW`` and ``FILE=NEW_FILE``.
+        """The renames that texts such as ``FILE:NAME=NEW`` and ``FILE=NEW_FILE`` tell.
 
         Raises:
             UserError: a text is neither, or two rename the same.

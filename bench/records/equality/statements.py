@@ -61,7 +61,7 @@ class Statement:
 
     @property
     def shown(self) -> str:
-        """Its dotted name, or how it begins."""
+        """How messages name the statement: by its dotted name, or by how it begins."""
         bound = sorted(self.binds) or [f"{self.text.splitlines()[0]:.60}"]
         return f"{self.module}.{bound[0]}" if self.binds else f"{self.module}: {bound[0]}"
 

@@ -10,8 +10,8 @@ from typing import Any
 from bench.config.files import group_file
 from bench.records.equivalence import Equivalence
 from bench.records.store import Store
-from bench.runs.proofs.moving import prove_moves
-from bench.runs.proofs.proving import Outcome, prove
+from bench.runs.proofs.by_definitions import prove_moves
+from bench.runs.proofs.by_runs import Outcome, prove
 from bench.runs.proofs.rounding.proving import prove_up_to_rounding
 from bench.runs.proofs.wanted import of_records, of_task
 from bench.runs.requests import ProofRequest
@@ -37,7 +37,7 @@ def _by_runs(request: ProofRequest) -> bool:
         task = str(request.task)
         wanted = {(request.commit, task): of_task(task, request.models, request.preset)}
     if not wanted:
-        print("nothing to prove: no such record is of an earlier form")
+        print("nothing to prove: no such record is stale")
     all_proven = True
     for (older, name), runs in sorted(wanted.items()):
         with progress() as report:

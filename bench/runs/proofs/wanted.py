@@ -14,7 +14,7 @@ from hydra.utils import get_class
 from bench.config.files import group_file, models_of
 from bench.config.groups import choices
 from bench.records.code import code_hash
-from bench.records.equivalence import Code, Config, form, todays_name
+from bench.records.equivalence import Code, Config, code_status, current_name
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED
 from core.errors import UserError
@@ -23,7 +23,7 @@ BASELINES = "predictors without training"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunToCompare:
     """A run of which both sides are to make a short one.
 
     Attributes:
@@ -39,35 +39,35 @@ class Wanted:
     optional: bool = False
 
 
-def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[Wanted]]:
-    """(commit, task) -> committed records of an earlier form."""
-    runs_by_commit: dict[tuple[str, str], list[Wanted]] = defaultdict(list)
+def of_records(task: str | None, preset: str | None) -> dict[tuple[str, str], list[RunToCompare]]:
+    """(commit, task) -> stale committed records."""
+    runs_by_commit: dict[tuple[str, str], list[RunToCompare]] = defaultdict(list)
     for record in read_records([COMMITTED]):
-        earlier = form(record.config, record.provenance) == "of an earlier form"
+        earlier = code_status(record.config, record.provenance) == "stale"
         if earlier and task in (None, record.task) and preset in (None, record.preset):
             code = Code.of(record.config, record.provenance)
             key = (record.provenance.commit or "an unknown commit", record.task)
-            runs_by_commit[key].append(_wanted(record, record.config, code))
+            runs_by_commit[key].append(_run_of(record, record.config, code))
     return {key: [*runs, *_other_choices(key[1], runs)] for key, runs in runs_by_commit.items()}
 
 
-def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list[Wanted]:
+def of_task(task: str, models: Sequence[str] | None, preset: str | None) -> list[RunToCompare]:
     """The settings of a task's committed records, or its presets where there are none."""
     wanted_runs = []
     for record in read_records([COMMITTED / task]):
-        today = todays_name(record.config, record.provenance)
-        wanted = _wanted(record, today.config if today else record.config, None)
+        today = current_name(record.config, record.provenance)
+        wanted = _run_of(record, today.config if today else record.config, None)
         chosen = models is None or wanted.model in (*models, BASELINES)
         if chosen and preset in (None, record.preset):
             wanted_runs.append(wanted)
     models_with_records = {run.model for run in wanted_runs}
     others = models or ([] if models_with_records - {BASELINES} else models_to_compare(task))
     lacking = [model for model in (*others, BASELINES) if model not in models_with_records]
-    wanted_runs += [Wanted(model, preset or "smoke", {}) for model in lacking]
+    wanted_runs += [RunToCompare(model, preset or "smoke", {}) for model in lacking]
     return [*wanted_runs, *_other_choices(task, wanted_runs)]
 
 
-def to_make(task: str, runs: Iterable[Wanted], older: Path) -> list[Wanted]:
+def to_make(task: str, runs: Iterable[RunToCompare], older: Path) -> list[RunToCompare]:
     """The runs but those of predictors, if their code, which is the task's, is the same in the
     older checkout."""
     target = str(group_file("tasks", task)["_target_"])
@@ -85,7 +85,7 @@ def models_to_compare(task: str) -> list[str]:
     return listed or choices(models_of(task))
 
 
-def _other_choices(task: str, runs: Iterable[Wanted]) -> Iterator[Wanted]:
+def _other_choices(task: str, runs: Iterable[RunToCompare]) -> Iterator[RunToCompare]:
     """One run of each model again with every choice of its constructor: a constant that only one of
     them reads must not change unseen."""
     if models_of(task) != "models":  # a measurement is made with the settings of its preset
@@ -95,7 +95,7 @@ def _other_choices(task: str, runs: Iterable[Wanted]) -> Iterator[Wanted]:
         for key, values in _choices(group_file("models", model)).items():
             for value in values:
                 changed = {**run.config, "models": {**model_settings, key: value}}
-                yield Wanted(model, run.preset, changed, run.code, optional=True)
+                yield RunToCompare(model, run.preset, changed, run.code, optional=True)
 
 
 def _choices(file: dict[str, Any]) -> dict[str, Sequence[Any]]:
@@ -110,8 +110,8 @@ def _choices(file: dict[str, Any]) -> dict[str, Sequence[Any]]:
     return choices_by_key
 
 
-def _wanted(record: RunRecord, config: Config, code: Code | None) -> Wanted:
-    return Wanted(model_of(record), record.preset, config, code)
+def _run_of(record: RunRecord, config: Config, code: Code | None) -> RunToCompare:
+    return RunToCompare(model_of(record), record.preset, config, code)
 
 
 def model_of(record: RunRecord) -> str:

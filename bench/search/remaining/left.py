@@ -24,19 +24,19 @@ from bench.config.source_files import place_of_source
 from bench.records.record_files import records_in
 from bench.records.schema import json_of, read_record
 from bench.records.store import COMMITTED, Store
-from bench.runs.shelf import Shelf
+from bench.runs.catalog import RecordCatalog
 from bench.search.placement import workers_at_once
 from bench.search.plan import Entry, SweepPlan
 from bench.search.remaining.planned import (
     PlannedRun,
-    missing,
     predictors_run,
     searched_runs,
     single_run,
+    without_record,
 )
 from core.amounts import amount
 from core.errors import UserError
-from core.places import shown as shown_place
+from core.places import readable as shown_place
 from core.progress import duration
 
 # What a run is called where runs are counted, by its role.
@@ -92,16 +92,16 @@ class Remaining:
         """What a store, and the committed records where they are served, leave to be made."""
         first = plan.entries[0].configuration
         committed = (COMMITTED / first.task / first.preset,) if first.committed else ()
-        shelf = Shelf(first.preset, Store(first.store), committed)
+        catalog = RecordCatalog(first.preset, Store(first.store), committed)
         runs = {}
         for entry in plan.entries:
-            runs[entry.name] = list(searched_runs(entry, shelf, with_trials=True))
+            runs[entry.name] = list(searched_runs(entry, catalog, with_trials=True))
         may_serve_finals = False
         for entry in plan.entries:
-            is_searched = any(run.role == "trial" for run in missing(runs[entry.name]))
-            if is_searched and any(True for _ in shelf.finals(entry.configuration)):
+            is_searched = any(run.role == "trial" for run in without_record(runs[entry.name]))
+            if is_searched and any(True for _ in catalog.finals(entry.configuration)):
                 may_serve_finals = True
-        return cls(plan, runs, predictors_run(first, shelf), may_serve_finals)
+        return cls(plan, runs, predictors_run(first, catalog), may_serve_finals)
 
     @property
     def first(self) -> Configuration:
@@ -115,7 +115,7 @@ class Remaining:
 
     def missing_of(self, entry: Entry) -> list[PlannedRun]:
         """Runs of a model without a record."""
-        return missing(self.runs[entry.name])
+        return without_record(self.runs[entry.name])
 
     def without(self) -> str:
         """How many runs have no record, as a sentence."""
@@ -147,7 +147,7 @@ class Remaining:
             return [f"{name}: each of its {of_all} has a record, and nothing is trained"]
         sentences = [
             f"{name}: {count} of {models} to make "
-            f"({_in_kinds_and_trainings(self.missing)}), {_about(self._seconds(self.missing))}"
+            f"({_in_kinds_and_trainings(self.missing)}), {_duration(self._seconds(self.missing))}"
         ]
         if self.may_serve_finals:
             sentences[0] += (
@@ -171,7 +171,7 @@ class Remaining:
         sentence = (
             f"{self._why_not_served()}, so "
             f"{amount(len(others), 'other model')} {'is' if len(others) == 1 else 'are'} trained "
-            f"here too, after yours, {_about(self._seconds(runs))}; {alone} trains yours alone"
+            f"here too, after yours, {_duration(self._seconds(runs))}; {alone} trains yours alone"
         )
         figure = task_card(self.first.task).get("comparison")
         if figure:
@@ -241,22 +241,24 @@ def beginning_of_runs(
     """
     first = [*configurations, *controls][0]
     committed = (COMMITTED / first.task / first.preset,) if first.committed else ()
-    shelf = Shelf(first.preset, Store(first.store), committed)
-    runs = [single_run(configuration, shelf) for configuration in configurations]
-    runs += [single_run(configuration, shelf, "control") for configuration in controls]
-    left = missing(runs)
+    catalog = RecordCatalog(first.preset, Store(first.store), committed)
+    runs = [single_run(configuration, catalog) for configuration in configurations]
+    runs += [single_run(configuration, catalog, "control") for configuration in controls]
+    left = without_record(runs)
     tasks = ", ".join(dict.fromkeys(run.configuration.task for run in left))
     count = amount(len(runs), "run")
     count = count if len(left) == len(runs) else f"{len(left)} of {count}"
     seconds = _seconds_of(left, list(configurations))
-    return f"{tasks}, preset {first.preset}: {count} to make ({in_kinds(left)}), {_about(seconds)}"
+    return (
+        f"{tasks}, preset {first.preset}: {count} to make ({in_kinds(left)}), {_duration(seconds)}"
+    )
 
 
 def seconds_on_record(configurations: Sequence[Configuration]) -> float | None:
     """How long all of some single runs take at the speed of those on record, if there are any."""
     store = Store(configurations[0].store)
-    shelf = Shelf(configurations[0].preset, store, ())
-    runs = [single_run(configuration, shelf) for configuration in configurations]
+    catalog = RecordCatalog(configurations[0].preset, store, ())
+    runs = [single_run(configuration, catalog) for configuration in configurations]
     return _seconds_of(runs, configurations)
 
 
@@ -284,8 +286,8 @@ def _seconds_of(runs: Sequence[PlannedRun], models: Sequence[Configuration]) -> 
 
 
 def _steps_of(configuration: Configuration) -> int:
-    """Of all starts of a training whose steps are known; 1 where a run is counted as one, as a
-    measurement is."""
+    """Steps of all starts of a training, where they are known; 1 where a run is counted as one, as
+    a measurement is."""
     training = configuration.training
     if configuration.takes is not None or training.steps is None:
         return 1
@@ -296,13 +298,13 @@ def _in_words(settings: Mapping[str, Any]) -> str:
     return " ".join(shown(key, settings[key]) for key in sorted(settings))
 
 
-def _about(seconds: float | None) -> str:
+def _duration(seconds: float | None) -> str:
     if seconds is None:
         return "how long is known after the first of them (dry_run=true estimates it)"
-    return about(seconds)
+    return duration_in_words(seconds)
 
 
-def about(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     """Seconds that records tell, in words."""
     return f"about {duration(max(1.0, seconds))} at the speed of the runs on record"
 
@@ -318,8 +320,9 @@ def _word_of(entry: Entry) -> str:
 
 
 def _seconds_of_a_step(configuration: Configuration) -> float | None:
-    """Of a model, on its task and at its preset: the median over some records of whole runs; of
-    runs without counted steps the seconds of a run. None where there is no record."""
+    """Seconds of a step of a model, on its task and at its preset: the median over some records of
+    whole runs; of runs without counted steps the seconds of a run. None where there is no
+    record."""
     c = configuration
     name = f"{c.task}-{c.model}-{c.preset}-*.json"
     speeds: list[float] = []

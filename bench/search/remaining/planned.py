@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.config.config import training_configuration
 from bench.config.samplers import tried
 from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord
-from bench.runs.shelf import Shelf, training_key
+from bench.runs.catalog import RecordCatalog, training_key
 from bench.search.plan import Entry
 from bench.search.published import covers
 
@@ -36,39 +35,43 @@ class PlannedRun:
     served: RunRecord | None = None
 
 
-def missing(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+def without_record(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
     """Those that have no record."""
     return [run for run in runs if run.served is None]
 
 
-def single_run(configuration: Configuration, shelf: Shelf, role: Role = "single") -> PlannedRun:
+def single_run(
+    configuration: Configuration, catalog: RecordCatalog, role: Role = "single"
+) -> PlannedRun:
     """A run of its own, by whichever of its names it has a record."""
     key = f"{configuration.seed} {configuration.setting}"
-    trained = training_configuration(configuration)
+    trained = configuration.of_training()
     training = key
     if trained is not configuration:
         training = f"{configuration.seed} {trained.setting}"
-    names = shelf.identities(configuration)
+    names = catalog.identities(configuration)
     return PlannedRun(
         configuration,
         role,
         f"{configuration.task} {configuration.preset} {'trial ' if role == 'trial' else ''}{key}",
         training,
         names,
-        shelf.find(names, configuration.seed, trial=role == "trial"),
+        catalog.find(names, configuration.seed, trial=role == "trial"),
     )
 
 
-def predictors_run(configuration: Configuration, shelf: Shelf) -> PlannedRun:
+def predictors_run(configuration: Configuration, catalog: RecordCatalog) -> PlannedRun:
     """One for all of them: they cost seconds, and their labels are the task's to know."""
     of = configuration.model_copy(update={"models": {}, "seed": 0})
     key = f"predictors {training_key({'tasks': of.resolved()['tasks']}, 0)}"
-    records = shelf.predictors(of)
+    records = catalog.predictors(of)
     names = tuple(record.identity for record in records)
     return PlannedRun(of, "baseline", key, key, names, records[0] if records else None)
 
 
-def searched_runs(entry: Entry, shelf: Shelf, *, with_trials: bool = False) -> Iterator[PlannedRun]:
+def searched_runs(
+    entry: Entry, catalog: RecordCatalog, *, with_trials: bool = False
+) -> Iterator[PlannedRun]:
     """A model of a sweep: the final runs of the setting that a search chose, else trials first.
 
     Args:
@@ -76,18 +79,18 @@ def searched_runs(entry: Entry, shelf: Shelf, *, with_trials: bool = False) -> I
             that a sweep counts as many runs before and after them.
     """
     configuration = entry.configuration
-    search = _search_on_record(entry, shelf)
+    search = _search_on_record(entry, catalog)
     if search is not None:
         record, chosen = search
         for number in range(_budget(entry) if with_trials else 0):
             key = f"trial {number} of {record.run_id} {configuration.overrides}"
             yield PlannedRun(configuration, "trial", key, key, served=record)
         for final in chosen.final_runs():
-            yield single_run(final, shelf, "final")
+            yield single_run(final, catalog, "final")
         return
     sweep, seed = configuration.sweep, configuration.seed
     settings = tried(entry.space, sweep.sampler, sweep.n_trials, seed)
-    trials = [single_run(entry.at(setting), shelf, "trial") for setting in settings]
+    trials = [single_run(entry.at(setting), catalog, "trial") for setting in settings]
     yield from trials
     for final in configuration.final_runs():
         # The first final run has the weights of a trial.
@@ -101,10 +104,12 @@ def _budget(entry: Entry) -> int:
     return min(entry.configuration.sweep.n_trials, entry.settings)
 
 
-def _search_on_record(entry: Entry, shelf: Shelf) -> tuple[RunRecord, Configuration] | None:
+def _search_on_record(
+    entry: Entry, catalog: RecordCatalog
+) -> tuple[RunRecord, Configuration] | None:
     """A finished final run of a search over this space, and the setting that it came to."""
     budget = _budget(entry)
-    for record in shelf.finals(entry.configuration):
+    for record in catalog.finals(entry.configuration):
         study = record.study
         if study is None or not covers(study.search_space, entry.space):
             continue
@@ -112,7 +117,7 @@ def _search_on_record(entry: Entry, shelf: Shelf) -> tuple[RunRecord, Configurat
         if len(study.trials) == budget or (extended and len(study.trials) > budget):
             setting = {key: _value(record, key) for key in study.search_space}
             chosen = entry.at(setting)
-            if record.identity in shelf.identities(chosen):
+            if record.identity in catalog.identities(chosen):
                 return record, chosen
     return None
 

@@ -172,7 +172,8 @@ def _scale_of(
     measured: Sequence[Row],
     configurations: Mapping[str, Mapping[str, Any]],
 ) -> Scale | None:
-    """From the floor to the oracle, or to the best row; None where the board lacks one of them."""
+    """The scale of a question, from the floor to the oracle, or to the best row; None where the
+    board lacks one of them."""
     floor = _reference(board, question, question.floor, configurations)
     if question.oracle:
         best = _reference(board, question, question.oracle, configurations)

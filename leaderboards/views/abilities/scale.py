@@ -46,7 +46,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Scale:
-    """From the floor, where a score is 0, to the oracle, where it is 1.
+    """A scale of scores from the floor, where one is 0, to the oracle, where it is 1.
 
     Attributes:
         best: whether the upper end is the best row, since nobody knows an oracle.

@@ -49,7 +49,7 @@ class AbilityTable:
 
     @cached_property
     def row_by_model(self) -> dict[str, Row]:
-        """Of each model the ranked row, or else its best."""
+        """The row that stands for each model: the ranked one, or else its best."""
         rows_by_model: dict[str, list[Row]] = {}
         for row in self.rows:
             rows_by_model.setdefault(row.model, []).append(row)
@@ -115,8 +115,8 @@ def _answers(question: AbilityQuestion, row: Row, contents: Mapping[str, Any]) -
 
 
 def _contest(source: AbilityTable) -> tuple[bool, bool, int, int]:
-    """After the table of the question those that rank more contenders come first, since they say
-    who is ahead."""
+    """What tables of an ability are sorted by: after the table of the question those that rank more
+    contenders come first, since they say who is ahead."""
     is_real = source.table.preset != PRESETS[0]
     return source.of_question, is_real, len(source.ranked), len(source.row_by_model)
 

@@ -56,13 +56,13 @@ class Edits(NamedTuple):
     undecayed: bool = False
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Edits:
-        """With every tensor changed."""
+        """The edits with every tensor changed."""
         decays = None if self.log_decays is None else change(self.log_decays)
         vectors, keys, targets = map(change, self[:3])
         return Edits(vectors, keys, targets, decays, self.undecayed)
 
     def at(self, position: int) -> Edits:
-        """Those of one position of a sequence."""
+        """The edits of one position of a sequence."""
         return self.each(lambda x: x[:, position])
 
     def empty_memory(self) -> Tensor:

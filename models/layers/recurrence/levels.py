@@ -120,6 +120,7 @@ def _merge(memories: Tensor, position: int) -> Tensor:
     """Memories that ``position`` > 0 finds, (batch, levels from 1 on, ...), from those that the
     position before it left, from level 0 on."""
     filled = (position & -position).bit_length()  # the level whose block is full now
+    # As a carry in binary: all lower blocks merge into that of the lowest set bit.
     merged = memories[:, :filled].sum(1, keepdim=True)
     return torch.cat(
         (torch.zeros_like(memories[:, : filled - 1]), merged, memories[:, filled + 1 :]), 1
@@ -138,7 +139,7 @@ def _levels_of_chunk(chunk: int, device: torch.device) -> Tensor:
 
 
 def _by_chunks(queries: Tensor, writes: Writes, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """From the start of a sequence. Tensors are (chunks, batch, heads, chunk, width)."""
+    """A sequence from its start. Tensors are (chunks, batch, heads, chunk, width)."""
     length = queries.shape[1]
     chunk = min(CHUNK, 1 << (length - 1).bit_length())
     q, k, v, by_level = (
@@ -165,6 +166,7 @@ def _by_chunks(queries: Tensor, writes: Writes, weights: Tensor) -> tuple[Tensor
         from_values, to_the_end = scores @ written, at_the_end @ written
         reads = reads - scores @ erasures
     levels = _levels_of_chunk(chunk, q.device)
+    # The same in every chunk, as each begins at a multiple of its length, a power of two.
     inside = by_level.gather(-1, levels.expand(*by_level.shape[:-1], chunk))
     outputs = (from_values * inside) @ v
 

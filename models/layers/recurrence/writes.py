@@ -28,7 +28,7 @@ class Writes(NamedTuple):
     rank_one: tuple[Tensor, Tensor] | None = None
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Writes:
-        """With every tensor changed."""
+        """The writes with every tensor changed."""
         decays, strengths = (
             None if x is None else change(x) for x in (self.log_decays, self.strengths)
         )
@@ -38,7 +38,7 @@ class Writes(NamedTuple):
         return Writes(change(self.keys), change(self.values), decays, strengths, pair)
 
     def at(self, position: int) -> Writes:
-        """Those of one position of a sequence."""
+        """The writes of one position of a sequence."""
         return self.each(lambda x: x[:, position])
 
     def empty_memory(self) -> Tensor:

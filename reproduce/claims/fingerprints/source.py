@@ -121,7 +121,7 @@ def _places(names: Sequence[str], scope: Scope | None) -> dict[str, str]:
 
 
 def _without_explanations(function: ast.FunctionDef) -> None:
-    """Without its docstring and types, which no judgement reads."""
+    """Take its docstring and types from a function, which no judgement reads."""
     if ast.get_docstring(function, clean=False) is not None:
         function.body = function.body[1:] or [ast.Pass()]
     function.returns = None

@@ -52,7 +52,7 @@ class Growth:
         return numbers
 
     def slope(self, draw: Draw) -> float:
-        """Of log N on log size, or of log₂ N on size."""
+        """Slope of a line through log N over log size, or through log₂ N over size, of one draw."""
         sizes = [size if self.exponential else math.log2(size) for size in draw]
         return linear_regression(sizes, [math.log2(number) for number in draw.values()]).slope
 

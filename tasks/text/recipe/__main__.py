@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tasks.text.recipe.prompts import Lists
-    from tasks.text.recipe.settings import RecipeSettings
-    from tasks.text.recipe.writers import Writer
+from tasks.text.recipe import writers
+from tasks.text.recipe.collection import CollectionJob, collect
+from tasks.text.recipe.errors import RecipeError, WriterError
+from tasks.text.recipe.progress import progress
+from tasks.text.recipe.prompts import Lists, load_lists
+from tasks.text.recipe.settings import RecipeSettings, parse
 
 INTERRUPTED = 130
 
@@ -50,10 +53,6 @@ def main(words: list[str]) -> int:
         print(HELP)
         return 0 if words else 2
 
-    # Late: ``--help`` needs none of them, and a mistake in the command is said at once.
-    from tasks.text.recipe.errors import RecipeError, WriterError
-    from tasks.text.recipe.settings import parse
-
     go_on = "the same command goes on from there"
     try:
         settings = parse(words)
@@ -86,8 +85,6 @@ def _say(sentence: str, code: int) -> int:
 
 
 def _kept(settings: RecipeSettings) -> str:
-    import json
-
     try:
         stories = json.loads((settings.out / "report.json").read_bytes())["stories"]
     except (OSError, ValueError, KeyError):
@@ -96,10 +93,6 @@ def _kept(settings: RecipeSettings) -> str:
 
 
 def _run(settings: RecipeSettings) -> dict[str, Any]:
-    from tasks.text.recipe.collection import CollectionJob, collect
-    from tasks.text.recipe.progress import progress
-    from tasks.text.recipe.prompts import load_lists
-
     lists = load_lists(names=settings.names, openings=settings.openings, words=settings.words)
     writer = _writer(settings, lists)
     job = CollectionJob(settings.out, settings.writer, writer.model, settings.seed, lists)
@@ -107,9 +100,7 @@ def _run(settings: RecipeSettings) -> dict[str, Any]:
         return collect(job, writer, settings.stories, settings.tokenizer, report)
 
 
-def _writer(settings: RecipeSettings, lists: Lists) -> Writer:
-    from tasks.text.recipe import writers
-
+def _writer(settings: RecipeSettings, lists: Lists) -> writers.Writer:
     if settings.writer == "grammar":
         return writers.GrammarWriter(settings.seed)
     if settings.writer == "transformers":

@@ -28,6 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from tasks.text.errors import TextError
 from tasks.text.recipe.answers import Answers
 from tasks.text.recipe.errors import RecipeError, WriterError
 from tasks.text.recipe.filters import KEPT, REASONS, Judge
@@ -280,7 +281,6 @@ def _write_files(
 
 def _tokens(path: Path, name: str, stories: int, report: Report) -> dict[str, Any]:
     """Tokens of all stories, without end marks: as Table 1 names its tokenizer, so do we."""
-    from tasks.text.errors import TextError
     from tasks.text.tokenizers import load_tokenizer
 
     try:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
+from tasks.text.corpora import stories_corpus
+from tasks.text.grammar.stories import story
 from tasks.text.recipe.errors import RecipeError, WriterError
 from tasks.text.recipe.prompts import Lists, Prompt
 
@@ -67,8 +69,6 @@ class GrammarWriter:
     workers = 1
 
     def __init__(self, seed: int) -> None:
-        from tasks.text.corpora import stories_corpus
-
         self._seed = seed
         # Of any size: the rules are the same.
         rules = stories_corpus("grammar", size=1).key("train")["grammar_sha256"]
@@ -76,8 +76,6 @@ class GrammarWriter:
 
     def write(self, prompt: Prompt) -> WrittenStory:
         """The grammar's story of the prompt's index."""
-        from tasks.text.grammar.stories import story
-
         return WrittenStory(story(self._seed, prompt.index), self.model, "stop")
 
 

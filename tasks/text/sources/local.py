@@ -76,7 +76,7 @@ class FileCorpus(Corpus):
     def documents(
         self, split: str, *, scratch: Path | None = None, report: Report | None = None
     ) -> Iterator[str]:
-        """Those of all files in turn; a TextError where there are none."""
+        """The documents of all files in turn; a TextError where there are none."""
         empty = True
         for path in self._files[split]:
             for document in read_documents(path, self._kind):
@@ -117,7 +117,7 @@ class HashSplitFile(FileCorpus):
         self._path = path
 
     def key(self, split: str) -> dict[str, Any]:
-        """Also by which share it is split."""
+        """The key of the file, and the share by which it is split."""
         return {**super().key(split), "hash_split": VALID_SHARE}
 
     def text_bytes(self, split: str) -> int:
@@ -188,8 +188,8 @@ def _named(files: Sequence[Path], beginning: str) -> list[Path]:
 
 
 def _one_form(files: Sequence[Path]) -> list[Path]:
-    """Of files that differ in their ending alone, which hold one text in several forms, the first
-    form in the order of READERS."""
+    """One file of each text: of files that differ in their ending alone, which hold one text in
+    several forms, the first form in the order of READERS."""
     forms = list(READERS)
     chosen: dict[str, Path] = {}
     for file in sorted(files, key=lambda path: forms.index(_kind(path))):

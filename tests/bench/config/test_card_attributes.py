@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from bench.config.card_attributes import card_of_class
-from bench.config.config import compose
 from bench.config.external import refuse_other_sequences
 from core.errors import UserError
 from tests.bench.config import a_guest
+from tests.configurations import compose
 
 
 def test_attributes_are_the_card_and_the_defaults() -> None:

@@ -9,13 +9,13 @@ import pytest
 from bench import train
 from bench.__main__ import main as tell
 from bench.config.command_line import read, read_each
-from bench.config.config import compose
 from bench.config.groups import choices
 from bench.config.limits import infinite_numbers
-from bench.search.plan import make_plan, some_model
+from bench.search.plan import some_model
 from core.errors import OK, UserError
 from core.files import ROOT
 from core.words import word
+from tests.configurations import compose, make_plan
 from tests.conftest import Command
 
 BASE = ["tasks=regbench", "models=gpt2"]

@@ -3,9 +3,9 @@
 import pytest
 
 from bench.config import groups
-from bench.config.config import compose
 from bench.config.groups import choices, contenders
 from core.errors import UserError
+from tests.configurations import compose
 
 
 def test_every_contender_composes_with_its_task_and_a_larger_preset_loses_none() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from bench.config import network
 from bench.config.command_line import read
-from bench.config.config import compose
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
 from tests import commands
+from tests.configurations import compose
 
 PATIENCE = 60.0  # seconds, of a machine with much other work
 TINYSTORIES = ["tasks=babistories", "models=gpt2", "tasks.corpus=tinystories"]

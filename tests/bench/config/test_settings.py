@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.config.command_line import read
-from bench.config.config import compose
-from bench.config.groups import taking_part
+from bench.config.groups import with_guests
 from bench.config.settings import Configuration
 from core.errors import UserError
 from core.words import words_of
+from tests.configurations import compose
 
 BASE = {"tasks": "three_moons", "models": "gpt2", "preset": "smoke"}
 VALUES = st.one_of(
@@ -111,5 +111,5 @@ def test_no_configuration_shares_a_list_with_another() -> None:
 
 def test_a_guest_takes_part_in_what_is_composed_beside_it() -> None:
     base = Configuration.of({"tasks": "regbench", "models": "lstm"})
-    with taking_part(["gla"]):
+    with with_guests(["gla"]):
         assert Configuration.of(base.overrides) != base

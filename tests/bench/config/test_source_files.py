@@ -7,10 +7,10 @@ import pytest
 
 from bench.config import source_files
 from bench.config.command_line import read, read_each
-from bench.config.config import compose
 from bench.config.external import load_class
 from bench.config.source_files import trusted_names
 from core.errors import UserError
+from tests.configurations import compose
 
 NET = """
 from torch import nn

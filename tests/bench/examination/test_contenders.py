@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.files import models_of
 from bench.config.groups import choices
 from bench.examination.examination import examine
 from bench.training.building import build_model, build_task
+from tests.configurations import compose
 from tests.tasks.packages import lacking
 
 TASKS = [task for task in choices("tasks") if models_of(task) == "models"]

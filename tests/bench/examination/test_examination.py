@@ -31,10 +31,12 @@ from tests.bench.examination.strangers import (
     LOOKS,
     TOKENS,
     VOCABULARY,
+    WIDTH,
     BehindAClosedDoor,
     HiddenLeak,
     Made,
 )
+from tests.closeness import assert_near
 
 BATCH = 8
 EVERY_TIME = {
@@ -230,6 +232,26 @@ def test_scored_batches_of_an_honest_model_pass_and_leave_it_as_it_was() -> None
     assert not model._forward_pre_hooks
     assert {name: value for name, value in vars(model).items() if name == "hidden"} == before
     scored.examine()  # nothing larger was scored since
+
+
+def test_an_examination_does_not_empty_a_cache_that_says_that_it_is_filled() -> None:
+    class WithPositions(Guest):
+        def __init__(self, specification: SequenceSpecification) -> None:
+            super().__init__(specification)
+            self.positions: Tensor
+            self.register_buffer("positions", torch.zeros(LONGEST), persistent=False)
+            self.filled = 0
+
+        def added(self, vectors: Tensor) -> Tensor:
+            if (time := vectors.shape[1]) > self.filled:
+                self.positions[:time] = torch.arange(1.0, time + 1)
+                self.filled = time
+            return self.positions[:time, None].expand(vectors.shape)
+
+    model, untouched = made(WithPositions), made(WithPositions)
+    assert examine(model, TOKENS, tokens()).passed
+    with torch.no_grad():
+        assert_near(model.eval()(tokens()), untouched.eval()(tokens()), terms=LONGEST + 2 * WIDTH)
 
 
 def test_the_same_seed_asks_the_same() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.examination import repeatability, task_data
 from bench.examination.repeatability import examine_model, examine_repeatability
@@ -18,6 +17,7 @@ from bench.training.building import build_task
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 from tests.bench.training import drawing_guests as guests
+from tests.configurations import compose
 
 CPU = torch.device("cpu")
 SPECIFICATION = SequenceSpecification(maximum_length=12, vocabulary=7)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.groups import choices
 from bench.gpu.plans import (
     AUTOMATA,
@@ -21,6 +20,7 @@ from bench.gpu.plans import (
 )
 from bench.gpu.request import SweepsRequest
 from bench.gpu.sweeps import SweepClock, _next_group
+from tests.configurations import compose
 from tests.conftest import ROOT
 
 # | N | model | rates tried | chosen | accuracy | …: the table of docs/measurements/h200.md.

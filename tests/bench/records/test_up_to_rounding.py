@@ -1,4 +1,4 @@
-"""Code that is equal up to rounding: its records are served and settled, and never gone on from."""
+"""Code that is equal up to rounding: its records are served and never gone on from."""
 
 import json
 import shutil
@@ -7,7 +7,6 @@ from typing import Literal
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records import equivalence
 from bench.records.equality.rounded_runs import RoundedRun
@@ -16,26 +15,27 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
-    form,
+    canonical_name,
+    code_status,
     names,
     read_table,
-    settled_name,
 )
-from bench.records.identity import identity_of, one_of_each, settled
+from bench.records.identity import canonical_record, identity_of, one_of_each
 from bench.records.schema import RunRecord, make_run_id, write_record
 from bench.records.store import Store
 from bench.runs.fresh import pending_run
-from bench.runs.obtain import obtain, serve_or_make
+from bench.runs.get_or_run import get_or_run, load_or_run
 from bench.runs.proofs.writing import add_entries
 from bench.runs.serving import identify
 from core.errors import UserError
 from core.files import write_atomically
 from core.progress import silent
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.tables.grouping import arrange
 from leaderboards.tables.summaries import summary_of
 from tests.bench.conftest import TINY
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 Proof = Literal["definitions", "runs", "rounding"]
 CONFIG = {"tasks": {"_target_": "tasks.t.T"}, "models": {"_target_": "models.m.M"}}
@@ -107,8 +107,8 @@ def test_a_proof_of_other_choices_makes_no_run_one_of_older_code() -> None:
     for positions, latest in (("learned", C), ("rope", B)):
         config = {**CONFIG, "models": {**CONFIG["models"], "positions": positions}}
         made_by = record_of(A, config).provenance
-        assert settled_name(config, made_by).code == latest
-        assert settled_name(config, made_by, bitwise=True).code == B
+        assert canonical_name(config, made_by).code == latest
+        assert canonical_name(config, made_by, bitwise=True).code == B
 
 
 def record_of(made_by: Code, config: dict[str, dict[str, object]]) -> RunRecord:
@@ -122,7 +122,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Configuration, Ru
     """A run of today, in a store of its own."""
     store = tmp_path_factory.mktemp("made")
     asked = compose([*TINY, "models=lstm", "models.width=8", "models.layers=1", f"store={store}"])
-    return asked, obtain(asked)
+    return asked, get_or_run(asked)
 
 
 def as_older(record: RunRecord) -> RunRecord:
@@ -144,8 +144,8 @@ def test_a_record_is_served_and_a_training_goes_on_from_equal_bytes_alone(
     states = (Code.of(r.config, r.provenance) for r in (older, record))
     add_entries([proof(*states, by)])
     said = {"runs": "equivalent", "rounding": "equal up to rounding"}[by]
-    assert form(older.config, older.provenance) == said
-    assert form(record.config, record.provenance) == "current"
+    assert code_status(older.config, older.provenance) == said
+    assert code_status(record.config, record.provenance) == "current"
     # A half-made run of the older code: its checkpoint, or its weights without a record.
     here = asked.model_copy(update={"store": tmp_path})
     store = Store(tmp_path)
@@ -157,7 +157,7 @@ def test_a_record_is_served_and_a_training_goes_on_from_equal_bytes_alone(
     assert (older.run_id in identity.run_ids(0, bitwise=True)) == (by == "runs")
     # Its record is what a run of today gives.
     write_record(older, store.records)
-    assert serve_or_make(here) == (older, True)
+    assert load_or_run(here) == (older, True)
 
 
 @pytest.mark.parametrize("by", ["runs", "rounding"])
@@ -167,7 +167,7 @@ def test_the_board_counts_a_run_once_says_how_it_is_equal_and_lets_its_weights_d
     record = trained[1]
     older = as_older(record)
     add_entries([proof(*(Code.of(r.config, r.provenance) for r in (older, record)), by)])
-    assert settled(older).identity == record.identity
+    assert canonical_record(older).identity == record.identity
     assert len(one_of_each([older, record])) == 1
     (entry,) = arrange([summary_of(older)])
     (of_today,) = arrange([summary_of(record)])
@@ -175,7 +175,7 @@ def test_the_board_counts_a_run_once_says_how_it_is_equal_and_lets_its_weights_d
     note = "1 run by earlier code that is equal up to rounding"
     assert (note in entry.notes) == (by == "rounding")
     assert note not in of_today.notes
-    together = Together()
+    together = SharedStatements()
     together.take(record)
     if by == "rounding":
         together.take(older)

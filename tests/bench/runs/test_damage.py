@@ -18,7 +18,6 @@ import torch
 from safetensors.torch import save
 
 from bench import train
-from bench.config.config import compose
 from bench.records.schema import read_record
 from bench.runs.making import DIVERGED, TrainingRun
 from bench.runs.serving import identify
@@ -35,6 +34,7 @@ from tasks.text.stream import TokenStream
 from tasks.text.tokenizers import load_tokenizer
 from tests.bench.damage import FLIPS, flips
 from tests.bench.runs.test_runs import only_record, weights, words
+from tests.configurations import compose
 from tests.conftest import Command
 from tests.power_cut import PowerCut, restore
 from tests.watching import time_limit

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from bench import evaluate, examine, train
-from bench.config.config import compose
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import Store
 from bench.runs.fresh import pending_run, train_together
 from bench.runs.reexamining import EARLIER
 from core.progress import silent
+from tests.configurations import compose
 from tests.conftest import Command
 
 GENERATED = "tests.bench.examination.generated"

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.provenance import library_versions, sha256_of
 from bench.records.schema import RunRecord, read_record, write_record
 from bench.records.store import Store
-from bench.runs.obtain import obtain, obtain_baselines, serve_or_make
+from bench.runs.get_or_run import get_or_run, get_or_run_baselines, load_or_run
 from bench.runs.serving import identify, known_data, serve, serve_baselines
 from bench.training.building import data_hashes
 from core.errors import UserError
 from tests.committed import committed_records
+from tests.configurations import compose
 from tests.conftest import told_by_a_process
 
 # Tiny data that no committed record is of.
@@ -25,16 +25,16 @@ WORDS += ["training.steps=1", "training.batch_size=2", "device=cpu"]
 HERE = sha256_of(library_versions())
 TOLD = """
 import json, sys
-from bench.runs.obtain import obtain, obtain_baselines
-from bench.config.config import compose
+from bench.runs.get_or_run import get_or_run, get_or_run_baselines
+from tests.configurations import compose
 words = sys.argv[1:]
-found = [obtain(compose(words)), *obtain_baselines(compose(words))]
+found = [get_or_run(compose(words)), *get_or_run_baselines(compose(words))]
 print(json.dumps([[one.run_id for one in found], "torch" in sys.modules]))
 """
 SWEEP = """
 import json, multiprocessing, sys
 from bench.search.driver import run_plan
-from bench.search.plan import make_plan
+from tests.configurations import make_plan
 from core.progress import silent
 result = run_plan(make_plan(sys.argv[1:]), silent)
 (model,) = result.models
@@ -50,7 +50,7 @@ def asked(store: Path, *words: str) -> Configuration:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
     """A run that was made, and so named by data that were made."""
-    return obtain(asked(tmp_path_factory.mktemp("made")))
+    return get_or_run(asked(tmp_path_factory.mktemp("made")))
 
 
 def stored(record: RunRecord, store: Path) -> Path:
@@ -94,11 +94,11 @@ def test_no_two_committed_records_of_equal_settings_and_libraries_differ_in_thei
 
 def test_a_run_and_predictors_are_served_without_torch(made: RunRecord, tmp_path: Path) -> None:
     stored(made, tmp_path)
-    predictors = obtain_baselines(asked(tmp_path))
+    predictors = get_or_run_baselines(asked(tmp_path))
     words = [*WORDS, f"store={tmp_path}"]
     run_ids = [made.run_id, *(one.run_id for one in predictors)]
     assert told_by_a_process(TOLD, *words) == [run_ids, False]
-    assert serve_or_make(asked(tmp_path)) == (made, True)
+    assert load_or_run(asked(tmp_path)) == (made, True)
 
 
 def test_a_committed_sweep_opens_no_process(tmp_path: Path) -> None:
@@ -112,18 +112,18 @@ def test_a_committed_sweep_opens_no_process(tmp_path: Path) -> None:
 
 
 def test_a_predictor_that_is_gone_is_made_again(tmp_path: Path) -> None:
-    before = obtain_baselines(asked(tmp_path))
+    before = get_or_run_baselines(asked(tmp_path))
     assert serve_baselines(asked(tmp_path)) == before
     (Store(tmp_path).records / f"{before[1].run_id}.json").unlink()
     assert serve_baselines(asked(tmp_path)) is None
-    again = obtain_baselines(asked(tmp_path))
+    again = get_or_run_baselines(asked(tmp_path))
     assert [one.run_id for one in again] == [one.run_id for one in before]
     assert again[1].metrics == before[1].metrics
 
 
 def test_records_that_come_and_go_are_seen(made: RunRecord, tmp_path: Path) -> None:
     configuration = asked(tmp_path, "training.lr=0.5")
-    other = obtain(configuration)
+    other = get_or_run(configuration)
     path = Store(tmp_path).records / f"{other.run_id}.json"
     assert serve(configuration, "single") == other
     content = path.read_bytes()
@@ -157,7 +157,7 @@ def test_what_cannot_say_the_hashes_of_data(
     assert known_data(asked(tmp_path / "right", "tasks.validation_size=8")) is None
     assert known_data(asked(tmp_path / "right")) == made.provenance.data
     # Contradicted for the finding of records: a run is named by the data that were made for it.
-    assert obtain(asked(tmp_path / "two")) == made
+    assert get_or_run(asked(tmp_path / "two")) == made
 
 
 @pytest.mark.parametrize("cut", [True, False])
@@ -171,9 +171,9 @@ def test_a_record_that_was_edited_is_believed_nothing(
     path.write_text(text[:-300] if cut else text.replace(test, "0" * 64))
     assert known_data(asked(tmp_path)) is None
     with pytest.raises(UserError, match=r"truncated|edited"):
-        obtain(asked(tmp_path))
+        get_or_run(asked(tmp_path))
     path.unlink()
-    assert obtain(asked(tmp_path)).provenance.data == made.provenance.data
+    assert get_or_run(asked(tmp_path)).provenance.data == made.provenance.data
 
 
 def test_text_of_ones_own_is_known_by_itself(tmp_path: Path) -> None:

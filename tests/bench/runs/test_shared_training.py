@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose, training_configuration
 from bench.evaluate import main as evaluate
 from bench.records.schema import RunRecord, read_record
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.search.jobs import Job, execute
 from bench.training import building, loop
 from core.errors import UserError
 from core.progress import silent
+from tests.configurations import compose
 
 pytestmark = pytest.mark.bitwise  # what is trained again, or served, is the same
 
@@ -61,7 +61,7 @@ def forget() -> None:
 
 
 def make(place: Path, task: str, *more: str) -> RunRecord:
-    return obtain(compose(words(place, task, *more)))
+    return get_or_run(compose(words(place, task, *more)))
 
 
 def records_of(place: Path, task: str) -> list[Path]:
@@ -80,7 +80,7 @@ def test_one_training_serves_both_tasks(place: Path) -> None:
     assert on_stories.curves["training_loss"] == on_articles.curves["training_loss"]
     assert on_stories.metrics["validation"]["loss"] == on_articles.metrics["validation"]["loss"]
     other = compose(words(place, "wikipedia", "tasks.windows=3"))
-    assert training_configuration(other).tasks == compose(words(place, "babistories")).tasks
+    assert other.of_training().tasks == compose(words(place, "babistories")).tasks
 
 
 def test_a_saved_run_is_measured_by_another_task(
@@ -158,7 +158,7 @@ def without_attention(place: Path, *more: str) -> list[str]:
 def test_a_model_that_a_task_cannot_measure_is_refused_before_it_is_trained(place: Path) -> None:
     configuration = compose(without_attention(place))
     with pytest.raises(UserError) as error:
-        obtain(configuration)
+        get_or_run(configuration)
     assert str(error.value) == (
         "LSTM has no attention_of_last, which task 'attention' measures: choose memory_mosaic or "
         "gpt2"

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 import bench
-from bench.config.config import compose
 from bench.examination.examination import Examined
 from bench.runs import sizes
 from bench.training.building import build_model, build_task
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 from tests.bench.examination.generated import Guest, ahead
+from tests.configurations import compose
 
 GENERATED = "tests.bench.examination.generated"
 SHORT = ["tasks=state_tracking", "preset=smoke", "training.warmup_steps=1", "training.steps=4"]

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.config.config import compose
 from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, read_records, write_record
 from bench.records.store import Store
 from bench.search import driver
-from bench.search.contender import Contender
+from bench.search.model_search import ModelSearch
 from bench.search.plan import Entry
 from bench.search.remaining.pace import Pace
 from core.progress import silent
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 LR = "training.lr"
 RATES = (1e-3, 2e-3, 5e-3, 1e-2)
@@ -53,10 +53,10 @@ class Trainings:
 def search(errors, folder, *words, losses=None, rates=None, all_rates=RATES):
     space = {LR: list(rates or RATES[: len(errors)])}
     entry = Entry(compose([*WORDS, f"store={folder}", *words]), space)
-    contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(folder))
+    model_search = ModelSearch(entry, optuna.storages.InMemoryStorage(), Store(folder))
     trainings = Trainings(errors, losses, all_rates)
-    driver._drive([contender], InProcess(trainings), Pace(silent, ""))
-    return contender, trainings.made
+    driver._drive([model_search], InProcess(trainings), Pace(silent, ""))
+    return model_search, trainings.made
 
 
 def by_hand(errors):
@@ -81,38 +81,38 @@ error = st.one_of(st.none(), st.integers(1, 9).map(float))
 @given(errors=st.lists(st.tuples(error, error, error), min_size=2, max_size=4))
 def test_the_best_over_all_seeds_is_chosen_and_no_more_is_trained_for_it(tmp_path_factory, errors):
     folder = tmp_path_factory.mktemp("store")
-    contender, made = search(errors, folder, "sweep.choose_over=all_seeds")
+    model_search, made = search(errors, folder, "sweep.choose_over=all_seeds")
     best, repeated = by_hand(errors)
     if best is None:
-        assert contender.result.setting is None
+        assert model_search.result.setting is None
         return
-    assert contender.result.setting == {LR: RATES[best]}
+    assert model_search.result.setting == {LR: RATES[best]}
     trials = [(rate, seed) for role, rate, seed in made if role == "trial"]
     wanted = {(RATES[n], 0) for n in range(len(errors))}
     wanted |= {(RATES[n], seed) for n in repeated for seed in range(3)}
     assert sorted(trials) == sorted(wanted)  # each once
     finals = [(rate, seed) for role, rate, seed in made if role == "final"]
     assert finals == [(RATES[best], seed) for seed in range(3)]
-    told = contender.study.describe(contender.over_seeds)
+    told = model_search.study.describe(model_search.over_seeds)
     assert told.selected_by.startswith("mean over seeds of ")
     for trial in told.trials:
         place = RATES.index(trial.parameters[LR])
         assert trial.over_seeds == (list(errors[place]) if place in repeated else [])
     scores = [trial.score for trial in told.trials if trial.score is not None]
-    chosen = next(trial for trial in told.trials if trial.parameters == contender.result.setting)
+    chosen = next(trial for trial in told.trials if trial.parameters == model_search.result.setting)
     assert chosen.score == (min(scores) if scores else None)
-    assert contender.ended() == contender.runs
+    assert model_search.ended() == model_search.runs
 
 
 def test_a_lucky_first_seed_decides_only_where_that_is_asked_for(tmp_path):
     errors = [(0.30, 0.50, 0.50), (0.32, 0.33, 0.34), (0.50, 0.10, 0.10)]
-    contender, made = search(errors, tmp_path / "first", "sweep.choose_over=first_seed")
-    assert contender.result.setting == {LR: RATES[0]}
+    model_search, made = search(errors, tmp_path / "first", "sweep.choose_over=first_seed")
+    assert model_search.result.setting == {LR: RATES[0]}
     assert len([one for one in made if one[0] == "trial"]) == 3
-    assert contender.study.describe(contender.over_seeds).selected_by.startswith("error")
-    contender, made = search(errors, tmp_path / "all", "sweep.choose_over=all_seeds")
-    assert contender.result.setting == {LR: RATES[1]}
-    got_all = {key: [one.value for one in seen] for key, seen in contender.over_seeds.items()}
+    assert model_search.study.describe(model_search.over_seeds).selected_by.startswith("error")
+    model_search, made = search(errors, tmp_path / "all", "sweep.choose_over=all_seeds")
+    assert model_search.result.setting == {LR: RATES[1]}
+    got_all = {key: [one.value for one in seen] for key, seen in model_search.over_seeds.items()}
     assert got_all == {
         key_of({LR: RATES[0]}): [0.30, 0.50, 0.50],
         key_of({LR: RATES[1]}): [0.32, 0.33, 0.34],
@@ -121,17 +121,17 @@ def test_a_lucky_first_seed_decides_only_where_that_is_asked_for(tmp_path):
 
 def test_nothing_is_chosen_after_a_fault_of_the_machine(tmp_path):
     errors = [(0.3, FAULT, 0.4), (0.5, 0.5, 0.5)]
-    contender, made = search(errors, tmp_path, "sweep.choose_over=all_seeds")
-    assert contender.result.setting is None
-    assert contender.result.cause == "full"
+    model_search, made = search(errors, tmp_path, "sweep.choose_over=all_seeds")
+    assert model_search.result.setting is None
+    assert model_search.result.cause == "full"
     assert not [one for one in made if one[0] == "final"]
 
 
 def test_of_equals_the_mean_loss_decides(tmp_path):
     errors = [(0.5, 0.5, 0.5), (0.5, 0.5, 0.5)]
     losses = [(1.0, 3.0, 3.0), (2.0, 2.0, 2.0)]
-    contender, made = search(errors, tmp_path, "sweep.choose_over=all_seeds", losses=losses)
-    assert contender.result.setting == {LR: RATES[1]}
+    model_search, made = search(errors, tmp_path, "sweep.choose_over=all_seeds", losses=losses)
+    assert model_search.result.setting == {LR: RATES[1]}
     assert len([one for one in made if one[0] == "trial"]) == 6
 
 
@@ -145,11 +145,11 @@ def test_one_setting_is_no_choice_and_one_seed_is_its_own_mean(tmp_path, seeds):
 
 
 def test_a_final_run_that_is_chosen_no_more_stays_a_trial_for_whoever_chooses_again(tmp_path):
-    contender, _ = search([(0.3, 0.4, 0.5), (0.5, 0.1, 0.1)], tmp_path)
-    study = contender.study.describe()
+    model_search, _ = search([(0.3, 0.4, 0.5), (0.5, 0.1, 0.1)], tmp_path)
+    study = model_search.study.describe()
     final = make_record(task="three_moons", model="lstm", role="final", study=study, seed=1)
     write_record(final, tmp_path / "records")
-    contender._supersede([])
+    model_search._supersede([])
     assert not list((tmp_path / "records").glob("*.json"))
     (kept,) = read_records([tmp_path / "trials"])
     assert (kept.run_id, kept.role, kept.metrics) == (final.run_id, "trial", final.metrics)
@@ -160,7 +160,7 @@ def test_seeds_are_spent_after_the_grid_has_grown(tmp_path):
     does, and what wins with all seeds may let it grow again."""
     errors = [(0.9, 0.9, 0.9), (0.5, 0.5, 0.5), (0.4, 0.9, 0.9), (0.45, 0.45, 0.45)]
     words = ["sweep.choose_over=all_seeds", "sweep.extend=2"]
-    contender, made = search(errors, tmp_path, *words, rates=(1e-3, 2e-3), all_rates=GROWN)
-    assert contender.result.setting == {LR: GROWN[3]}
+    model_search, made = search(errors, tmp_path, *words, rates=(1e-3, 2e-3), all_rates=GROWN)
+    assert model_search.result.setting == {LR: GROWN[3]}
     repeated = [(rate, seed) for role, rate, seed in made if role == "trial" and seed]
     assert repeated == [(GROWN[n], seed) for n in (2, 3) for seed in (1, 2)]

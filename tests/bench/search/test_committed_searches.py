@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import RunRecord, read_record, read_records, write_record
 from bench.records.store import Store
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.search.driver import run_plan
 from bench.search.jobs import Job
-from bench.search.plan import make_plan
 from core.progress import silent
 from leaderboards import build
+from tests.configurations import compose, make_plan
 
 RUN = ["tasks=in_context_regression", "models=gpt2", "preset=smoke", "device=cpu"]
 COMMITTED_SEEDS = 1
@@ -42,7 +41,7 @@ def test_a_run_that_is_made_here_takes_no_search_of_another_machine(tmp_path: Pa
     (served,) = sweep(tmp_path)
     setting = served.config["training"]["lr"]
     words = [*RUN, f"store={tmp_path}", f"training.lr={setting}", "committed=false"]
-    record = obtain(compose(words))
+    record = get_or_run(compose(words))
     # As another processor would round it, and the training make of it.
     validation = {name: 1.1 * value for name, value in record.metrics["validation"].items()}
     metrics = {**record.metrics, "validation": validation}

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sql
 
 from bench.records.schema import Headline, RunRecord
-from bench.search.exchange import Exchange, RunClaim, open_exchange, place_of
+from bench.search.coordinator import Coordinator, Lease, open_coordinator, place_of
 from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
 from core.database import engine_of
@@ -78,52 +78,52 @@ def test_three_drivers_share_a_fresh_postgresql_database(
 def test_a_run_is_one_driver_s_until_it_ends_or_its_driver_dies(
     tmp_path: Path, server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b = (Exchange(server.address, name, tmp_path) for name in "ab")
+    a, b = (Coordinator(server.address, name, tmp_path) for name in "ab")
     run = place_of("single", "task-model-0123-s0")
     assert run == "records/task-model-0123-s0.json"
-    assert a.claim(run).state == "owned"
-    assert b.claim(run).state == "held"
-    assert a.claim(run).state == "owned"  # the next driver of the same store goes on
+    assert a.lease(run).state == "owned"
+    assert b.lease(run).state == "held"
+    assert a.lease(run).state == "owned"  # the next driver of the same store goes on
     b.release(run)  # what is not its own
-    assert b.claim(run).state == "held"
+    assert b.lease(run).state == "held"
     a.release(run)
-    assert b.claim(run).state == "owned"
-    b.give(run, "what was found")
-    assert a.claim(run) == RunClaim("done", "what was found")
-    a.take_in(tmp_path / "store")
+    assert b.lease(run).state == "owned"
+    b.publish(run, "what was found")
+    assert a.lease(run) == Lease("done", "what was found")
+    a.write_missing(tmp_path / "store")
     assert (tmp_path / "store" / run).read_text() == "what was found"
 
     final, trial = place_of("final", "other-s0"), place_of("trial", "other-s0")
-    assert b.claim(trial).state == "owned"
-    with b.at(["this study", "another"]):
-        assert a.claim(final, trial, "this study").state == "held"  # whoever has the weights
-        assert a.claim(place_of("final", "c"), trial, "a third").state == "owned"
-        assert b.claim(final, trial, "this study").state == "owned"
+    assert b.lease(trial).state == "owned"
+    with b.working_on(["this study", "another"]):
+        assert a.lease(final, trial, "this study").state == "held"  # whoever has the weights
+        assert a.lease(place_of("final", "c"), trial, "a third").state == "owned"
+        assert b.lease(final, trial, "this study").state == "owned"
         b.release(final)
         for served in (b, a):
-            served.give(trial, "what b found")
-        assert a.claim(final, trial, "this study").state == "held"  # b has them still
-        assert b.claim(final, trial, "this study").state == "owned"
+            served.publish(trial, "what b found")
+        assert a.lease(final, trial, "this study").state == "held"  # b has them still
+        assert b.lease(final, trial, "this study").state == "owned"
     b.release(final)
-    assert a.claim(final, trial, "this study").state == "owned"  # b has left the plan
-    assert b.claim(final).state == "held"
-    monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
-    assert b.claim(final).state == "owned"
+    assert a.lease(final, trial, "this study").state == "owned"  # b has left the plan
+    assert b.lease(final).state == "held"
+    monkeypatch.setattr("bench.search.coordinator.SECONDS_UNTIL_DEAD", 0.0)
+    assert b.lease(final).state == "owned"
 
 
 def test_records_of_others_are_written_nowhere_else(tmp_path: Path, server: PostgreSQL) -> None:
-    exchange = Exchange(server.address, "a", tmp_path)
+    coordinator = Coordinator(server.address, "a", tmp_path)
     for run in ("../elsewhere.json", "records/../../elsewhere.json", "work/a/weights.json", "a"):
-        exchange.take(tmp_path / "store", run, "{}")
+        coordinator.write_record(tmp_path / "store", run, "{}")
     assert not list(tmp_path.rglob("*.json"))
 
 
 def driver_of(server: PostgreSQL, store: Path) -> str:
     """What the driver of a store is called that starts now."""
-    open_exchange.cache_clear()
-    exchange = open_exchange(server.address, store)
-    assert exchange is not None
-    return exchange.name
+    open_coordinator.cache_clear()
+    coordinator = open_coordinator(server.address, store)
+    assert coordinator is not None
+    return coordinator.name
 
 
 def test_a_copy_of_a_store_has_a_driver_of_its_own_and_the_store_keeps_its_name(
@@ -149,7 +149,7 @@ def test_a_copy_of_a_store_has_a_driver_of_its_own_and_the_store_keeps_its_name(
     while other.ask():
         pass
     assert other.waits()
-    monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
+    monkeypatch.setattr("bench.search.coordinator.SECONDS_UNTIL_DEAD", 0.0)
     assert other.waits()
     assert other.ask().user_attrs["setting"] == trial.user_attrs["setting"]
 
@@ -165,7 +165,7 @@ def open_study(
         sampler="random",
         seed=0,
         headline=Headline(name="accuracy", direction="maximise"),
-        exchange=Exchange(server.address, driver, folder),
+        coordinator=Coordinator(server.address, driver, folder),
     )
 
 
@@ -198,7 +198,7 @@ def test_a_study_gives_each_trial_to_one_driver_and_survives_a_restart_of_its_se
     assert retried.user_attrs["setting"] == settings[3]
     assert again.ask() is None
     assert a.waits()
-    monkeypatch.setattr("bench.search.exchange.SECONDS_UNTIL_DEAD", 0.0)
+    monkeypatch.setattr("bench.search.coordinator.SECONDS_UNTIL_DEAD", 0.0)
     assert a.waits()  # b is gone for good: its trial is queued, and nothing is final without it
     last = a.ask()
     assert last.user_attrs["setting"] == settings[3]
@@ -245,7 +245,7 @@ def test_a_server_that_is_gone_is_one_sentence(
 def test_what_is_no_address_is_one_sentence_for_sweeps_and_plans(
     address: str, tmp_path: Path
 ) -> None:
-    for use in (open_storage, lambda *words: Exchange(words[0], "a", words[1])):
+    for use in (open_storage, lambda *words: Coordinator(words[0], "a", words[1])):
         with pytest.raises(UserError, match="the address given by storage= cannot be used") as no:
             use(address, tmp_path)
         assert no.value.exit_code == USAGE
@@ -253,7 +253,7 @@ def test_what_is_no_address_is_one_sentence_for_sweeps_and_plans(
 
 def test_a_server_that_does_not_run_is_told_from_a_wrong_address(tmp_path: Path) -> None:
     address = "postgresql://nobody@127.0.0.1:1/a"  # where nobody listens
-    for use in (open_storage, lambda *words: Exchange(words[0], "a", words[1])):
+    for use in (open_storage, lambda *words: Coordinator(words[0], "a", words[1])):
         with pytest.raises(UserError, match=r"cannot be opened.*start its server") as caught:
             use(address, tmp_path)
         assert "\n" not in str(caught.value)
@@ -271,7 +271,7 @@ def test_a_server_that_refuses_is_told_from_one_that_is_away(
         connection.execute(sql.text("ALTER ROLE plain SET search_path TO empty"))
     engine.dispose()
     address = server.address.replace("bench@", "plain@")
-    for opened in (open_storage, open_exchange):
+    for opened in (open_storage, open_coordinator):
         with pytest.raises(UserError, match="give its user the rights to make tables") as caught:
             opened(address, tmp_path)
         assert caught.value.exit_code == USAGE

@@ -7,24 +7,24 @@ from pathlib import Path
 import optuna
 import pytest
 
-from bench.config.config import compose
 from bench.config.samplers import key_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord
 from bench.records.store import Store
 from bench.search import driver
-from bench.search.contender import Contender
+from bench.search.model_search import ModelSearch
 from bench.search.plan import Entry
 from bench.search.remaining.pace import Pace
 from core.progress import silent
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
+from tests.configurations import compose
 
 ERRORS = [(0.2, 0.2, 0.2), (0.3, 0.3, 0.3), (0.4, 0.4, 0.4)]
 BEST = RATES[0]
 MOMENTS = range(8)  # at which question whether the other driver is alive it is found to be over
 
 
-class Exchange:
+class Coordinator:
     """What a driver is told of another one, which comes to its end at one of the questions."""
 
     def __init__(self, name: str) -> None:
@@ -36,13 +36,13 @@ class Exchange:
         return act()
 
 
-def two_drivers(folder: Path) -> tuple[Contender, Contender, Exchange]:
+def two_drivers(folder: Path) -> tuple[ModelSearch, ModelSearch, Coordinator]:
     """One that is to be driven, and another one that has begun a trial."""
     storage = optuna.storages.InMemoryStorage()
     entry = Entry(compose([*WORDS, f"store={folder}"]), {LR: list(RATES[: len(ERRORS)])})
-    exchange = Exchange("one")
-    one = Contender(entry, storage, Store(folder), exchange)
-    return one, Contender(entry, storage, Store(folder), Exchange("other")), exchange
+    coordinator = Coordinator("one")
+    one = ModelSearch(entry, storage, Store(folder), coordinator)
+    return one, ModelSearch(entry, storage, Store(folder), Coordinator("other")), coordinator
 
 
 @pytest.mark.parametrize("dies", [True, False], ids=["dies", "ends"])
@@ -51,27 +51,27 @@ def test_finals_wait_for_the_trial_of_a_driver_that_is_over(
     moment: int, dies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "SECONDS_BETWEEN_LOOKS", 0.0)
-    one, other, exchange = two_drivers(tmp_path)
+    one, other, coordinator = two_drivers(tmp_path)
     theirs = other.study.ask()
     assert theirs is not None
     assert theirs.params[LR] == BEST
     trainings = Trainings(ERRORS, None, RATES)
 
     def alive(name: str) -> bool:
-        exchange.questions += 1
-        if exchange.questions <= moment:
+        coordinator.questions += 1
+        if coordinator.questions <= moment:
             return True
         if dies:
             return False
-        if exchange.questions == moment + 1:
+        if coordinator.questions == moment + 1:
             metrics = {"validation": {"error_after_max_period": ERRORS[0][0], "loss": 0.1}}
             made = {"outcome": "ok", "run_id": "x", "cause": None, "seed": 0, "metrics": metrics}
             other.study.tell(theirs, RunRecord.model_construct(**made))
         return True
 
-    exchange.alive = alive
+    coordinator.alive = alive
     driver._drive([one], InProcess(trainings), Pace(silent, ""))
-    assert exchange.questions > moment
+    assert coordinator.questions > moment
     assert one.result.setting == {LR: BEST}
     finals = [(rate, seed) for role, rate, seed in trainings.made if role == "final"]
     assert finals == [(BEST, seed) for seed in range(3)]

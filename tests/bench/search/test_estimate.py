@@ -5,18 +5,17 @@ from dataclasses import replace
 import joblib
 import pytest
 
-from bench.config.config import compose
 from bench.records.store import Store
-from bench.runs.obtain import serve_or_make
-from bench.search.contender import Contender
+from bench.runs.get_or_run import load_or_run
 from bench.search.estimate import Estimate, estimate, print_estimates
+from bench.search.model_search import ModelSearch
 from bench.search.placement import workers_at_once
-from bench.search.plan import make_plan
 from bench.search.storage import open_storage
 from bench.sweep import main
 from core.errors import OK, RUN_FAILED
 from core.progress import duration, silent
 from tests.bench.conftest import TINY
+from tests.configurations import compose, make_plan
 
 
 def test_dry_run_of_what_cannot_run_fails(capsys):
@@ -40,8 +39,8 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     assert "n_trials=9, but the search space has only 4 settings" in shown
     # As many as the progress of the sweep itself counts.
     entry = make_plan(words).entries[0]
-    contender = Contender(entry, open_storage("journal", tmp_path), Store(tmp_path))
-    assert contender.runs == 7
+    model_search = ModelSearch(entry, open_storage("journal", tmp_path), Store(tmp_path))
+    assert model_search.runs == 7
 
 
 def test_dry_run_counts_the_flops_that_records_have(tmp_path):
@@ -50,7 +49,7 @@ def test_dry_run_counts_the_flops_that_records_have(tmp_path):
     plan = make_plan([*words, "models=[lstm]", "n_trials=1", "sweep.seeds=1"])
     (found,) = estimate(replace(plan, entries=[replace(plan.entries[0], space={})]), silent)
     run = compose([*words, "models=lstm", f"store={tmp_path}", "committed=false"])
-    record, _ = serve_or_make(run)
+    record, _ = load_or_run(run)
     # A trial, of which the final run takes the weights.
     assert found.flops == pytest.approx(record.cost.training_flops, rel=0.02)
 

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.config.config import compose
 from bench.config.search_space import reach_of
 from bench.executors.processes import InProcess
 from bench.records.schema import RunRecord, Study, Trial
 from bench.records.store import Store
 from bench.search import driver
-from bench.search.contender import Contender
-from bench.search.plan import Entry, make_plan
+from bench.search.model_search import ModelSearch
+from bench.search.plan import Entry
 from bench.search.published import Chosen
 from bench.search.remaining.pace import Pace
 from bench.search.storage import open_storage
 from core.progress import silent
+from tests.configurations import compose, make_plan
 
 LR, HEADS = "training.lr", "models.heads"
 KEYS = {"gpt2": (LR, HEADS), "lstm": (LR,)}
@@ -82,15 +82,15 @@ def sweep(space, extend, trainings, *, trials=10**6, storage=None, folder, guest
     words = [*TINY, f"store={folder}", f"sweep.extend={extend}", f"sweep.n_trials={trials}"]
     words += ["sweep.seeds=1", "sweep.sampler=grid", *more]
     storage = storage or optuna.storages.InMemoryStorage()
-    contenders = []
+    model_searches = []
     for model, keys in KEYS.items():
         own = {key: values for key, values in space.items() if key in keys}
         if HEADS in keys and HEADS not in own:
             own[HEADS] = [2]
         entry = Entry(compose([f"models={model}", *words]), own, guest=model in guests)
-        contenders.append(Contender(entry, storage, Store(folder)))
-    driver._drive(contenders, InProcess(trainings), Pace(silent, ""))
-    return contenders
+        model_searches.append(ModelSearch(entry, storage, Store(folder)))
+    driver._drive(model_searches, InProcess(trainings), Pace(silent, ""))
+    return model_searches
 
 
 def by_hand(space, extend, error, trials=10**6):
@@ -140,29 +140,29 @@ def landscape(seed):
 
 @given(st.integers(0, 10**6), st.sampled_from(SPACES), st.integers(0, 2))
 @settings(max_examples=12, deadline=None)
-def test_all_contenders_end_with_the_grid_that_the_long_way_finds(
+def test_all_model_searches_end_with_the_grid_that_the_long_way_finds(
     tmp_path_factory, seed, space, extend
 ):
     folder = tmp_path_factory.getbasetemp() / "property"
     trainings = Trainings(error := landscape(seed))
-    contenders = sweep(space, extend, trainings, folder=folder)
+    model_searches = sweep(space, extend, trainings, folder=folder)
     grids, best = by_hand(space, extend, error)
-    for contender in contenders:
-        study = contender.study.describe()
+    for model_search in model_searches:
+        study = model_search.study.describe()
         assert {k: sorted(v) for k, v in study.search_space.items() if k in grids} == {
             key: sorted(grids[key]) for key in study.search_space if key in grids
         }
         whole = math.prod(map(len, study.search_space.values()))
-        assert len(study.trials) == contender.result.trials == whole
-        chosen = best[contender.configuration.model]
-        assert tuple((contender.best() or {}).values()) == (chosen or ())
+        assert len(study.trials) == model_search.result.trials == whole
+        chosen = best[model_search.configuration.model]
+        assert tuple((model_search.best() or {}).values()) == (chosen or ())
         for key, values in space.items():
             # At most so many new values on each side, and the best inside or the limit reached.
             below = sum(value < min(values) for value in grids[key])
             above = sum(value > max(values) for value in grids[key])
             for new, edge in ((below, 0), (above, -1)):
                 assert new <= extend
-                at_edge = contender.best() and contender.best().get(key) == grids[key][edge]
+                at_edge = model_search.best() and model_search.best().get(key) == grids[key][edge]
                 reach = REACH.get(tuple(values), values)
                 assert not at_edge or new == extend or grids[key][edge] == sorted(reach)[edge]
     trials = [made[1:] for made in trainings.made if made[0] == "trial"]
@@ -176,8 +176,8 @@ def test_a_sweep_that_is_stopped_between_and_within_rounds_ends_the_same(
     def error(setting):  # gpt2 wants less than the grid has, lstm more
         return (1 if setting[0] == "gpt2" else -1) * math.log10(setting[1])
 
-    def told(contenders):
-        studies = [contender.study.describe() for contender in contenders]
+    def told(model_searches):
+        studies = [model_search.study.describe() for model_search in model_searches]
         return [
             (study.search_space, {(*t.parameters.values(), t.value) for t in study.trials})
             for study in studies
@@ -188,18 +188,18 @@ def test_a_sweep_that_is_stopped_between_and_within_rounds_ends_the_same(
     assert [len(c.study.describe().trials) for c in undisturbed] == [4, 4]
     made = []
     if ending == "killed":
-        monkeypatch.setattr(Contender, "interrupt", lambda self: None)
+        monkeypatch.setattr(ModelSearch, "interrupt", lambda self: None)
     for _ in range(9):
         trainings = Trainings(error, until=1)
         storage = open_storage("journal", tmp_path / "studies")
         try:
-            contenders = sweep(space, 1, trainings, storage=storage, folder=tmp_path)
+            model_searches = sweep(space, 1, trainings, storage=storage, folder=tmp_path)
         except KeyboardInterrupt:
-            contenders = None
+            model_searches = None
         made += [one for one in trainings.made if one[0] == "trial"]
         if len(made) == 8:
             break
-    assert contenders is None
+    assert model_searches is None
     last = Trainings(error)
     storage = open_storage("journal", tmp_path / "studies")
     assert told(sweep(space, 1, last, storage=storage, folder=tmp_path)) == told(undisturbed)
@@ -214,14 +214,14 @@ def test_a_guest_follows_the_others_and_asks_nothing_of_them(tmp_path, guest, wi
 
     grid = [1e-3, 3e-3, 1e-2]
     trainings = Trainings(error)
-    contenders = sweep({LR: grid}, 2, trainings, folder=tmp_path, guests=[guest])
-    for contender in contenders:
-        own = contender.study.describe().search_space[LR]
-        more = 2 if contender.configuration.model in widened else 0
+    model_searches = sweep({LR: grid}, 2, trainings, folder=tmp_path, guests=[guest])
+    for model_search in model_searches:
+        own = model_search.study.describe().search_space[LR]
+        more = 2 if model_search.configuration.model in widened else 0
         assert own[:3] == grid
         assert len(own) == 3 + more
-        assert ("(not committed)" in contender.result.label) == (
-            contender.configuration.model == guest
+        assert ("(not committed)" in model_search.result.label) == (
+            model_search.configuration.model == guest
         )
     made = [(model, lr) for role, model, lr, *_ in trainings.made if role == "trial"]
     assert len(made) == len(set(made)) == 6 + 2 * len(widened)
@@ -239,7 +239,7 @@ def test_a_committed_search_is_served_though_a_rival_needs_more_values(tmp_path,
     def committed(configuration, names, budget):
         return Chosen(study, {LR: 3e-3}) if configuration.model == "lstm" else None
 
-    monkeypatch.setattr("bench.search.contender.committed_search", committed)
+    monkeypatch.setattr("bench.search.model_search.committed_search", committed)
     trainings = Trainings(lambda setting: -setting[1])  # the best is the largest learning rate
     words = ["committed=true"]
     grown, served = sweep({LR: grid}, 2, trainings, folder=tmp_path, more=words)
@@ -250,25 +250,25 @@ def test_a_committed_search_is_served_though_a_rival_needs_more_values(tmp_path,
 
 def test_a_part_of_the_grid_and_a_refused_value_widen_nothing(tmp_path):
     downwards = Trainings(lambda setting: setting[1])
-    contenders = sweep({LR: [1e-3, 1e-2]}, 2, downwards, trials=1, folder=tmp_path)
-    assert {tuple(c.study.describe().search_space[LR]) for c in contenders} == {(1e-3, 1e-2)}
-    assert [c.result.trials for c in contenders] == [1, 1]
+    model_searches = sweep({LR: [1e-3, 1e-2]}, 2, downwards, trials=1, folder=tmp_path)
+    assert {tuple(c.study.describe().search_space[LR]) for c in model_searches} == {(1e-3, 1e-2)}
+    assert [c.result.trials for c in model_searches] == [1, 1]
     # A dropout of 1.2 is no probability: that trial has failed, and the sweep goes on.
     words = [*TINY, "models=lstm", f"store={tmp_path}", "extend=2", "seeds=1", "n_trials=9"]
     words.append("sweep.search_space={models.dropout:[0.3,0.6]}")
     (entry,) = make_plan(words).entries
-    contender = Contender(entry, optuna.storages.InMemoryStorage(), Store(tmp_path))
+    model_search = ModelSearch(entry, optuna.storages.InMemoryStorage(), Store(tmp_path))
 
     def upwards(job, report):
         value = {"error_after_max_period": 1 - job.configuration.models["dropout"]}
         fields = {"run_id": "x", "metrics": {"validation": value}, "cause": None, "seed": 0}
         return RunRecord.model_construct(outcome="ok", **fields)
 
-    driver._drive([contender], InProcess(upwards), Pace(silent, ""))
-    described = contender.study.describe()
+    driver._drive([model_search], InProcess(upwards), Pace(silent, ""))
+    described = model_search.study.describe()
     assert described.search_space == {"models.dropout": [0.3, 0.6, 1.2]}
-    assert contender.best() == {"models.dropout": 0.6}
-    assert "dropout is a probability" in contender.study.failures()[0]
+    assert model_search.best() == {"models.dropout": 0.6}
+    assert "dropout is a probability" in model_search.study.failures()[0]
 
 
 def test_studies_of_sweeps_that_do_not_extend_keep_their_names(tmp_path):
@@ -277,6 +277,6 @@ def test_studies_of_sweeps_that_do_not_extend_keep_their_names(tmp_path):
     names = []
     for more in ([], ["extend=0"], ["extend=1"], ["extend=2"]):
         (entry,) = make_plan([*words, *more]).entries
-        names.append(Contender(entry, storage, Store(tmp_path)).study.name)
+        names.append(ModelSearch(entry, storage, Store(tmp_path)).study.name)
     assert names[0] == names[1]
     assert len(set(names)) == 3

@@ -5,16 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.roofline.devices import device_like
 from bench.roofline.training import Counter
 from bench.search.forecast import Forecaster
-from bench.search.plan import make_plan
 from bench.sweep import main
 from bench.training.flops import count_training_flops
 from bench.training_speed import main as training_speed
 from core.errors import OK, UserError
 from tests.bench.conftest import TINY
+from tests.configurations import compose, make_plan
 
 WORDS = [*TINY, "models=gpt2", "models.heads=2", "training.validate_every=2"]
 SPACE = "sweep.search_space={models.width:[8,16],training.lr:[1e-3,1e-4,1e-5]}"

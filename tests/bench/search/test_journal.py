@@ -9,11 +9,11 @@ import pytest
 from bench.search import placement
 from bench.search.driver import records_of
 from bench.search.jobs import Job, execute
-from bench.search.plan import make_plan
 from core.progress import silent
 from tests.bench.conftest import TINY, outcome, states
 from tests.bench.damage import FLIPS, flips
 from tests.bench.search.test_study import SPACE, open_study, random_order, run_all
+from tests.configurations import make_plan
 
 Lines = list[bytes]
 

@@ -7,16 +7,15 @@ import optuna
 import psutil
 import pytest
 
-from bench.config.config import compose
 from bench.executors import processes
 from bench.executors.interface import ATTEMPTS, Done
 from bench.executors.processes import InProcess
 from bench.records.schema import read_records
 from bench.records.store import Store
 from bench.search import driver
-from bench.search.contender import Contender
 from bench.search.driver import records_of
-from bench.search.plan import Entry, make_plan
+from bench.search.model_search import ModelSearch
+from bench.search.plan import Entry
 from bench.search.remaining.pace import Pace
 from core.errors import RUN_FAILED, UserError
 from core.progress import silent
@@ -24,6 +23,7 @@ from tests.bench.conftest import SWEEP, outcome
 from tests.bench.processes import workers_of
 from tests.bench.search.test_choice import LR, RATES, WORDS, Trainings
 from tests.bench.search.test_drivers import two_drivers
+from tests.configurations import compose, make_plan
 
 ERRORS = [(0.2, 0.2, 0.2), (0.3, 0.3, 0.3), (0.4, 0.4, 0.4)]
 DEATH = f"its worker died {ATTEMPTS} times, at last killed by SIGKILL"
@@ -44,18 +44,18 @@ class Dying(InProcess):
         return Done(ticket, death=DEATH)
 
 
-def contender(folder, *words, model="lstm", storage=None, rates=RATES[:3]):
+def model_search(folder, *words, model="lstm", storage=None, rates=RATES[:3]):
     entry = Entry(
         compose([*WORDS, f"models={model}", f"store={folder}", *words]), {LR: list(rates)}
     )
-    return Contender(entry, storage or optuna.storages.InMemoryStorage(), Store(folder))
+    return ModelSearch(entry, storage or optuna.storages.InMemoryStorage(), Store(folder))
 
 
-def drive(contenders, deadly, rates=RATES):
+def drive(model_searches, deadly, rates=RATES):
     trainings = Trainings(ERRORS, None, rates)
-    driver._drive(contenders, Dying(deadly, trainings), Pace(silent, ""))
-    for each in contenders:
-        each.finish(driver._is_blocked(each, contenders))
+    driver._drive(model_searches, Dying(deadly, trainings), Pace(silent, ""))
+    for each in model_searches:
+        each.finish(driver._is_blocked(each, model_searches))
     return trainings.made
 
 
@@ -91,7 +91,7 @@ def test_a_sweep_without_one_trial_chooses_nothing_and_the_next_is_as_if_undistu
 
 
 def test_a_lost_final_run_takes_no_other_with_it(tmp_path):
-    one = contender(tmp_path)
+    one = model_search(tmp_path)
     drive([one], lambda job: job.role == "final" and job.configuration.seed == 0)
     assert [record.seed for record in one.result.records] == [1, 2]
     assert one.result.cause.startswith(f"final run, seed 0, was lost ({DEATH})")
@@ -99,15 +99,15 @@ def test_a_lost_final_run_takes_no_other_with_it(tmp_path):
 
 
 def test_a_lost_run_with_another_seed_is_told_and_nothing_is_chosen(tmp_path):
-    one = contender(tmp_path, "sweep.choose_over=all_seeds")
+    one = model_search(tmp_path, "sweep.choose_over=all_seeds")
     drive([one], lambda job: job.role == "trial" and job.configuration.seed == 2)
     assert one.result.setting is None
     assert "best so far, seed 2, was lost" in one.result.cause
 
 
 def test_no_model_gets_final_runs_in_a_space_that_a_lost_trial_may_let_grow(tmp_path):
-    both = [contender(tmp_path, "sweep.extend=1")]
-    both.append(contender(tmp_path, "sweep.extend=1", model="mamba"))
+    both = [model_search(tmp_path, "sweep.extend=1")]
+    both.append(model_search(tmp_path, "sweep.extend=1", model="mamba"))
     made = drive(both, lambda job: job.configuration.model == "lstm" and is_best(job))
     assert {role for role, *_ in made} == {"trial"}
     assert len(made) == 5  # all but the lost one
@@ -116,9 +116,9 @@ def test_no_model_gets_final_runs_in_a_space_that_a_lost_trial_may_let_grow(tmp_
 
 
 def test_a_guest_that_lost_a_trial_holds_nobody_else(tmp_path):
-    guest = contender(tmp_path, "sweep.extend=1")
+    guest = model_search(tmp_path, "sweep.extend=1")
     guest.entry = replace(guest.entry, guest=True)
-    other = contender(tmp_path, "sweep.extend=1", model="mamba")
+    other = model_search(tmp_path, "sweep.extend=1", model="mamba")
     drive([guest, other], lambda job: job.configuration.model == "lstm" and is_best(job))
     assert (len(guest.result.records), len(other.result.records)) == (0, 3)
     assert guest.result.lost

@@ -11,7 +11,6 @@ import joblib
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.config.limits import GPU_SHARE
 from bench.executors.processes import Pool
 from bench.search.jobs import Job, described
@@ -22,6 +21,7 @@ from core.errors import UserError
 from core.progress import silent
 from tests import commands
 from tests.bench.search.gpu_jobs import DIES, visible_device
+from tests.configurations import compose
 
 LAPTOP = ["tasks=three_moons", "models=memory_mosaic", "preset=laptop", "device=cpu"]
 
@@ -65,7 +65,7 @@ def test_a_process_that_may_use_one_core_starts_no_workers() -> None:
     code = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
         "from bench.search.placement import workers_at_once\n"
-        "from bench.config.config import compose\n"
+        "from tests.configurations import compose\n"
         f"print(workers_at_once(compose({LAPTOP})))"
     )
     if not hasattr(os, "sched_setaffinity"):

@@ -2,11 +2,10 @@
 
 import pytest
 
-from bench.config.config import compose
-from bench.search.plan import make_plan
 from bench.search.sweeping import note_on_trials
 from core.errors import USAGE, UserError
 from core.words import word
+from tests.configurations import compose, make_plan
 
 REGBENCH = ["tasks=regbench", "device=cpu"]
 

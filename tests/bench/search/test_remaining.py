@@ -9,7 +9,6 @@ from bench.config.settings import Configuration
 from bench.records.schema import Cost, write_record
 from bench.records.store import Store
 from bench.search.driver import run_plan
-from bench.search.plan import make_plan
 from bench.search.remaining.left import Remaining, seconds_on_record
 from bench.sweep import main
 from core.errors import OK
@@ -17,6 +16,7 @@ from core.progress import silent
 from reproduce.__main__ import reproductions
 from tests.bench.conftest import TINY
 from tests.bench.records import make_record
+from tests.configurations import make_plan
 
 GUEST = "models=+./gated.py:Gated"
 FILE = """

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import RunRecord, read_record
 from bench.runs import fresh, together
 from bench.runs.together import most_together, shape_of, together_of
 from bench.search.driver import records_of
-from bench.search.plan import make_plan
 from bench.training import stack
 from core.errors import UserError
 from core.progress import silent
+from tests.configurations import compose, make_plan
 
 SWEEP = [
     "tasks=multi_query_recall",

@@ -3,15 +3,14 @@
 import pytest
 from torch import nn
 
-from bench.config.budgets import Asked
-from bench.config.config import compose
+from bench.config.budgets import SizeBudget
 from bench.config.settings import Configuration
-from bench.runs.obtain import find_widths
-from bench.search.plan import make_plan
+from bench.runs.get_or_run import find_widths
 from bench.training.budget import find_width
 from bench.training.building import build_model, build_task
 from core.errors import UserError
 from models.specification import SequenceSpecification
+from tests.configurations import compose, make_plan
 
 find_widths()  # as the commands do that train
 BASE = ["tasks=state_tracking", "preset=smoke"]
@@ -83,10 +82,10 @@ def test_heads_divide_the_width() -> None:
 
 def test_rules_of_somebody_else_s_widths_are_found() -> None:
     words = [*BASE, f"models={__name__}.Steps"]
-    found = find_width(compose(words), Asked("models.parameters", 120_000))
+    found = find_width(compose(words), SizeBudget("models.parameters", 120_000))
     assert (found.width, found.size) == (1200, 120_000)
     with pytest.raises(UserError, match=r"within 5% .*in steps of 12: .*width=12 has 1,200"):
-        find_width(compose(words), Asked("models.parameters", 1900))
+        find_width(compose(words), SizeBudget("models.parameters", 1900))
 
 
 @pytest.mark.parametrize(

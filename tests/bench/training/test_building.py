@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from bench.config.command_line import read
-from bench.config.config import compose
 from bench.config.groups import choices
 from bench.config.settings import Configuration
 from bench.records.code import imported_modules
@@ -28,6 +27,7 @@ from bench.training.storage import load_weights
 from core.errors import UserError
 from core.progress import silent
 from tasks.measurement import Refused
+from tests.configurations import compose
 from tests.models.built import CHANNELS_ALONE
 
 TINY = ["tasks=regbench", "device=cpu", "models=gpt2", "models.width=8", "models.layers=1"]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.training import loop
 from bench.training.building import build_model, build_task
 from bench.training.training import TrainingReport
 from core.errors import UserError
 from core.files import read_sealed, write_sealed
 from tests.bench.damage import FLIPS, flips
+from tests.configurations import compose
 from tests.models.built import CHANNELS_ALONE, hyperparameters, one_of_each_class
 
 pytestmark = pytest.mark.bitwise  # a training that was stopped ends with the same bits

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.runs.serving import identify
 from bench.training import building, compiled, loop
 from bench.training.building import build_task, data_hashes, task_or_measurement
@@ -25,6 +24,7 @@ from tasks.regbench import RegBench
 from tests.bench.training.test_parallel import same, train
 from tests.bench.training.test_stack import Letters
 from tests.closeness import assert_near
+from tests.configurations import compose
 
 SIZES = {"training_automata": 40, "validation_size": 5, "test_size": 5}
 needs_compiler = pytest.mark.skipif(

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.config.config import compose
 from bench.runs.sizes import count_cost
 from bench.training.building import build_task, build_to_train
 from bench.training.flops import count_training_flops, typical_batch
@@ -13,6 +12,7 @@ from models.gpt2 import GPT2
 from models.specification import SequenceSpecification
 from tasks.interface import Batch
 from tasks.text import losses
+from tests.configurations import compose
 
 BATCH, TIME, WIDTH = 2, 7, 5
 

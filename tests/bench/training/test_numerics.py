@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from bench.config.config import compose
 from bench.training import numerics
 from bench.training.building import build_model, build_task
 from bench.training.numerics import SETTINGS, kept_settings
 from core.errors import UserError
 from models.specification import SequenceSpecification
+from tests.configurations import compose
 
 OTHER_VALUES = {
     "default type": torch.float64,

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.runs.making import evaluate
 from bench.training.building import build_model, build_task
@@ -22,6 +21,7 @@ from bench.training.training import TrainingReport
 from core.seeding import derive_seed
 from tasks.interface import Task
 from tests.bench.training import drawing_guests as guests
+from tests.configurations import compose
 from tests.models.built import CHANNELS_ALONE, GUESTS, NAMES, SMALL, hyperparameters
 
 CPU = torch.device("cpu")

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bench.config.config import compose
 from bench.training.building import build_model
 from bench.training.loop import fit
 from bench.training.stack import Member, fit_together
 from bench.training.training import Stopped, TrainingDiverged, TrainingReport
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Evaluation, Metric, Split, Task
+from tests.configurations import compose
 
 CPU = torch.device("cpu")
 LENGTH, VOCABULARY, STEPS = 19, 11, 12

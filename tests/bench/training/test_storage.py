@@ -11,19 +11,20 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from bench.config.config import compose
 from bench.training.optimisation import build_optimizer
 from bench.training.storage import (
+    SavedTensors,
+    as_safetensors,
     count_numbers,
     count_parameters,
     examine_storage,
     load_weights,
     make_whole,
     on_meta,
-    packed,
     shared_names,
 )
 from bench.training.unfit import UnfitModel
+from tests.configurations import compose
 from tests.models.built import GUESTS, NAMES, SPECIFICATIONS, small_model
 
 ROWS, WIDTH = 5, 4
@@ -59,10 +60,10 @@ class Tied(Network):
 @pytest.mark.bitwise
 def test_a_shared_tensor_is_in_the_file_once_and_is_shared_again_when_loaded() -> None:
     model, other = Tied(0), Tied(1)
-    content = packed(model.state_dict())
+    content = as_safetensors(model.state_dict())
     stored = safetensors.torch.load(content)
     assert sorted(stored) == ["blocks.0.bias", "blocks.0.weight", "embed.weight", "mask"]
-    assert content == packed(model.state_dict())
+    assert content == as_safetensors(model.state_dict())
     load_weights(other, stored, Path("w"))
     assert torch.equal(other(INPUTS), model(INPUTS))
     assert other.out.weight is other.embed.weight
@@ -76,7 +77,7 @@ def test_a_shared_tensor_is_in_the_file_once_and_is_shared_again_when_loaded() -
 def test_safetensors_own_loader_reads_the_file(tmp_path: Path) -> None:
     model, other = Tied(0), Tied(1)
     path = tmp_path / "weights.safetensors"
-    path.write_bytes(packed(model.state_dict()))
+    path.write_bytes(as_safetensors(model.state_dict()))
     safetensors.torch.load_model(other, path)
     assert torch.equal(other(INPUTS), model(INPUTS))
 
@@ -91,7 +92,7 @@ def test_files_of_models_that_share_nothing_are_as_ever(name: str) -> None:
         state = model.state_dict()
         assert not shared_names(state)
         plain = {key: value.detach().contiguous() for key, value in state.items()}
-        assert packed(state) == safetensors.torch.save(plain)
+        assert as_safetensors(state) == safetensors.torch.save(plain)
         assert count_parameters(model) == sum(p.numel() for p in model.parameters())
         examine_storage(model)
 
@@ -188,7 +189,7 @@ def test_parts_of_one_memory_that_do_not_overlap_are_trained_and_saved(
     settings = compose(["tasks=regbench", "models=gpt2"]).training
     model(INPUTS).square().mean().backward()
     build_optimizer(model, settings).step()
-    load_weights(other, safetensors.torch.load(packed(model.state_dict())), Path("w"))
+    load_weights(other, safetensors.torch.load(as_safetensors(model.state_dict())), Path("w"))
     assert torch.equal(other(INPUTS), model(INPUTS))
 
 
@@ -203,7 +204,7 @@ def test_an_expanded_buffer_is_made_whole() -> None:
         return model
 
     model, other = build(), build()
-    load_weights(other, safetensors.torch.load(packed(model.state_dict())), Path("w"))
+    load_weights(other, safetensors.torch.load(as_safetensors(model.state_dict())), Path("w"))
     assert torch.equal(other.mask, model.mask)
     assert other.same is other.mask
     assert other.view.untyped_storage().nbytes() == 4  # nobody loads it: it stays small
@@ -280,3 +281,77 @@ def test_rules_of_a_shared_parameter_may_have_any_of_its_names() -> None:
     (capped,) = [group["params"] for group in groups if group["maximum_lr"] == 1e-5]
     assert [id(parameter) for parameter in capped] == [id(model.embed.weight)]
     assert sum(len(group["params"]) for group in groups) == 3
+
+
+class Filled(nn.Module):
+    """Adds positions from a cache in a buffer, filled up to a length that an attribute says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: Tensor
+        self.register_buffer("cache", torch.zeros(64), persistent=False)
+        self.note(0)
+
+    def note(self, length: int) -> None:
+        """Up to which length the cache is filled."""
+        self.length = length
+
+    def noted(self) -> int:
+        """What was noted."""
+        return self.length
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if (time := inputs.shape[1]) > self.noted():
+            self.fill(time)
+            self.note(time)
+        return inputs + self.cache[:time]
+
+    def fill(self, time: int) -> None:
+        """Positions 1 to ``time``."""
+        self.cache[:time] = torch.arange(1.0, time + 1)
+
+
+class Larger(Filled):
+    """The buffer is another tensor whenever it grows."""
+
+    def fill(self, time: int) -> None:
+        self.cache = torch.arange(1.0, time + 1)
+
+
+class NotedInPlace(Filled):
+    """The length is in a list."""
+
+    def note(self, length: int) -> None:
+        if not hasattr(self, "lengths"):
+            self.lengths: list[int] = []
+        self.lengths.append(length)
+
+    def noted(self) -> int:
+        return self.lengths[-1]
+
+
+class NotedInTensor(Filled):
+    """The length is in a tensor that is no buffer."""
+
+    def note(self, length: int) -> None:
+        if not hasattr(self, "reach"):
+            self.reach = torch.zeros((), dtype=torch.int64)
+        self.reach.fill_(length)
+
+    def noted(self) -> int:
+        return int(self.reach)
+
+
+@pytest.mark.parametrize("before", [0, 6])
+@pytest.mark.parametrize("kind", [Filled, Larger, NotedInPlace, NotedInTensor])
+def test_what_a_module_notes_of_a_cache_is_put_back_with_it(
+    kind: type[Filled], before: int
+) -> None:
+    model = nn.Sequential(kind())
+    if before:
+        model(torch.zeros(1, before))
+    saved = SavedTensors(model)
+    model(torch.zeros(1, 12))
+    saved.restore()
+    for time in (4, before + 3, 12, 20):
+        assert torch.equal(model(torch.zeros(1, time)), torch.arange(1.0, time + 1)[None])

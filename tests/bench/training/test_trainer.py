@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.training.trainer import hidden
+from bench.training.trainer import packages_hidden
 from tests import commands
 
 # Trains with Lightning as the engine imports it, then with all of it, in one fresh process.
@@ -16,7 +16,7 @@ TWICE = """
 import hashlib, sys, tempfile
 from pathlib import Path
 import torch
-from bench.config.config import compose
+from tests.configurations import compose
 from bench.training.building import build_model, build_task
 
 LEFT_OUT = {"matplotlib", "scipy", "transformers"}
@@ -71,7 +71,7 @@ def package(tmp_path, monkeypatch):
 
 
 def test_a_hidden_package_is_absent_for_all_who_ask_and_back_afterwards(package):
-    with hidden(package):
+    with packages_hidden(package):
         assert importlib.util.find_spec(package) is None
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module(package)
@@ -84,7 +84,7 @@ def test_a_hidden_package_is_absent_for_all_who_ask_and_back_afterwards(package)
 
 def test_an_error_inside_hides_nothing_for_long(package):
     finders = list(sys.meta_path)
-    with pytest.raises(ImportError), hidden(package):
+    with pytest.raises(ImportError), packages_hidden(package):
         importlib.import_module(package)
     assert sys.meta_path == finders
     assert importlib.import_module(package).VALUE == 7
@@ -92,7 +92,7 @@ def test_an_error_inside_hides_nothing_for_long(package):
 
 def test_what_is_imported_already_stays(package):
     module = importlib.import_module(package)
-    with hidden(package):
+    with packages_hidden(package):
         assert importlib.import_module(package) is module
         assert importlib.metadata.version(package) == "1.2"
     assert sys.modules[package] is module
@@ -109,7 +109,7 @@ import json, sys, torch
 sys.path.insert(0, sys.argv[1])
 from bench.training.loop import trainer_of
 from bench.training.trainer import Trainer
-from bench.config.config import compose
+from tests.configurations import compose
 settings = compose(["tasks=regbench", "models=gpt2"]).training
 trainer_of(settings, torch.device("cpu"), 1)
 asked_by_us = "mpi4py" in sys.modules

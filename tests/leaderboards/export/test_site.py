@@ -21,7 +21,7 @@ from leaderboards.site.site import Site
 from leaderboards.site.tasks import task_of
 from leaderboards.views import curves, models
 from leaderboards.views.charts import chart
-from leaderboards.views.columns import columns, written
+from leaderboards.views.columns import cell_text, columns
 from leaderboards.views.links import Link, claim_id
 from leaderboards.views.overview import overview
 from leaderboards.views.tables import AT_FIRST, contents_of, headline_tables, lines, whole
@@ -129,7 +129,7 @@ def _compare(name: str, value: object, text: str, order: str | None) -> None:
     if isinstance(value, float | int):
         assert order is not None
         assert float(order) == value
-        assert text == written(name, value)
+        assert text == cell_text(name, value)
         if name in ("score", "low", "high"):
             assert float(text) == pytest.approx(value, abs=5.1e-5)
     elif name == "record":
@@ -141,13 +141,17 @@ def _compare(name: str, value: object, text: str, order: str | None) -> None:
 
 
 def test_numbers_are_written_as_the_columns_ask() -> None:
-    assert [written("score", 0.12345), written("p", 0.0123), written("parameters", 1234567)] == [
+    assert [
+        cell_text("score", 0.12345),
+        cell_text("p", 0.0123),
+        cell_text("parameters", 1234567),
+    ] == [
         "0.1235" if f"{0.12345:.4f}" == "0.1235" else "0.1234",
         "0.012",
         "1,234,567",
     ]
-    assert (written("state bytes", 2_500_000), written("steps", None)) == ("2.5 M", "–")
-    assert (written("training.lr", 5e-4), written("seeds", 3)) == ("0.0005", "3")
+    assert (cell_text("state bytes", 2_500_000), cell_text("steps", None)) == ("2.5 M", "–")
+    assert (cell_text("training.lr", 5e-4), cell_text("seeds", 3)) == ("0.0005", "3")
 
 
 def test_nothing_of_a_record_acts_anywhere(pages: dict[str, Read], files: dict[str, bytes]) -> None:
@@ -188,7 +192,9 @@ def test_a_page_asks_for_what_it_shows_and_lets_nothing_else_in(pages: dict[str,
 
 def test_every_chart_is_one_that_altair_accepts(board: OpenBoard, pages: dict[str, Read]) -> None:
     """One of each kind of a page, by the marks of its layers, and what the app alone draws."""
-    found = curves.named(board.lines("regbench", by_size=False, metric="accuracy_by_position"))
+    found = curves.with_legend_names(
+        board.lines("regbench", by_size=False, metric="accuracy_by_position")
+    )
     drawn = [(name, line, (1,) * len(line.x)) for name, line in found]
     names = {name: line.model for name, line in found}
     logarithmic = chart(drawn, names, "a title ↑", True)

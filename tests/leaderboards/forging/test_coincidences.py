@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.records.schema import RunRecord, Trial, read_record
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
 from leaderboards.checks.studies import _study, not_as_chosen
@@ -44,7 +44,7 @@ def of_guest(record: RunRecord, name: str, **settings: Any) -> RunRecord:
 
 def rows_of(records: Sequence[RunRecord]) -> list[Row]:
     """The rows by headline of records that do not contradict each other."""
-    together = Together()
+    together = SharedStatements()
     for record in records:
         together.take(record)
     return [row for row in build_board(records).rows if row.headline]

@@ -15,7 +15,7 @@ from core.errors import UserError
 from leaderboards import add
 from leaderboards.checks import admission
 from leaderboards.checks.admission import check, take
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from tests.committed import committed_paths, copied, seeds_beside
 from tests.leaderboards.forging.changes import (
     TRAINED,
@@ -76,7 +76,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def submit(path: Path, others: Iterable[RunRecord]) -> set[str]:
     """What the board does with a file after these records."""
-    together = Together()
+    together = SharedStatements()
     for record in others:
         together.take(record)
     return take(together, read_record(path))
@@ -264,4 +264,4 @@ def test_where_a_traceback_lies_in_a_store_tells_of_no_machine() -> None:
 def test_code_that_is_not_here_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     earlier = Forgery(TRAINED, put("provenance.model_code", A), "", True)
     assert add.main([str(forged(earlier, tmp_path)), f"to={tmp_path / 'to'}"]) == 0
-    assert "of an earlier form" in capsys.readouterr().out
+    assert "stale" in capsys.readouterr().out

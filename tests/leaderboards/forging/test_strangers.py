@@ -8,7 +8,7 @@ import pytest
 
 from bench.config.samplers import describe_sampler, tried
 from bench.records.schema import RunRecord, Study, Trial, read_record
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.checks.studies import _search, _study
 from tests.committed import committed_paths, committed_records
 
@@ -64,7 +64,7 @@ def test_data_that_another_processor_rounds_contradict_nothing() -> None:
     elsewhere = made_by.model_copy(
         update={"device": "Another CPU", "data": dict.fromkeys(made_by.data, "c" * 64)}
     )
-    together = Together()
+    together = SharedStatements()
     together.take(record)
     together.take(record.model_copy(update={"provenance": elsewhere}))
 
@@ -105,7 +105,7 @@ def test_a_budget_of_parameters_is_kept_by_the_run_that_was_chosen(honest: list[
 
 def test_a_class_that_its_package_has_renamed_contradicts_nothing(honest: list[RunRecord]) -> None:
     record = honest[0]
-    together = Together()
+    together = SharedStatements()
     together.take(_of_a_guest(record, "a_package.first.First"))
     together.take(_of_a_guest(record, "a_package.second.Second"))
     with pytest.raises(ValueError, match="training settings with its weights_sha256"):
@@ -126,7 +126,7 @@ def test_a_control_of_one_batch_agrees_with_those_of_the_same_batch() -> None:
         and record.preset == "laptop"
     ]
     assert len({record.seed for record in found}) == 3
-    together = Together()
+    together = SharedStatements()
     for record in found:
         together.take(record)
     more = {"training_flops": 5 * (found[0].cost.training_flops or 0)}

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.equivalence import Code, flat, names
-from bench.records.identity import identity_of, settled
+from bench.records.identity import canonical_record, identity_of
 from bench.records.layout import LAYOUT, LAYOUT_FILE
 from bench.records.schema import RunRecord, make_run_id, read_record, write_record
 from bench.records.store import Store
@@ -17,11 +16,12 @@ from bench.runs.serving import find, identify
 from core.errors import VERIFICATION_FAILED, UserError
 from leaderboards import build
 from leaderboards.checks import admission
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.contents import OpenBoard
 from leaderboards.tables.builder import build_board
 from leaderboards.verification.submission import ModelSource, SubmitterStatement, disagreement
 from tests.committed import committed_paths
+from tests.configurations import compose
 from tests.leaderboards.forging.changes import Content
 from tests.leaderboards.forging.changes import identify as identified
 from tests.leaderboards.sending import sealed
@@ -104,7 +104,7 @@ def by_older_code() -> tuple[RunRecord, RunRecord]:
     """A committed record of a run by the code of today, and the same run by code that is proven to
     give the same, and had fewer settings."""
     for path in committed_paths("state_tracking/smoke/*"):
-        record = settled(read_record(path))
+        record = canonical_record(read_record(path))
         if record.weights_sha256 is None or record.role == "control":
             continue
         own = Code.of(record.config, record.provenance)
@@ -129,7 +129,7 @@ def test_a_run_by_equal_code_with_fewer_settings_is_the_same_run(tmp_path: Path)
     today, older = by_older_code()
     assert today.config != older.config
     for first, second in ((today, older), (older, today)):
-        together = Together()
+        together = SharedStatements()
         together.take(admission.check(first))
         together.take(admission.check(second))
     for folder, record in (("old", older), ("new", today)):

@@ -13,10 +13,10 @@ from leaderboards import build
 from leaderboards import verify as command
 from leaderboards.contents import OpenBoard
 from leaderboards.tables import status as levels
-from leaderboards.tables.replications import together
-from leaderboards.tables.status import Check, about, path_of, read_verification
+from leaderboards.tables.replications import summarised
+from leaderboards.tables.status import Check, earlier_verification, path_of, read_verification
 from leaderboards.tables.status import write_verification as write
-from leaderboards.verification.targets import asked
+from leaderboards.verification.targets import records_named
 from tests.committed import copied
 from tests.leaderboards.sending import current
 from tests.leaderboards.verification.engine import in_this_process
@@ -61,7 +61,7 @@ def again(record: RunRecord, device: str, value: float | None = None, **more: ob
 def keep(record: RunRecord, *checks: Check) -> Path:
     """Keep what was checked of a record, where the board reads it."""
     path = path_of(record, levels.FOLDER)
-    known = about(record, levels.FOLDER)
+    known = earlier_verification(record, levels.FOLDER)
     for check in checks:
         known = known.with_check(check)
     write(known, path)
@@ -100,7 +100,7 @@ def test_a_replication_in_the_repository_is_counted_and_shown_with_its_numbers(
     (far,) = [line for line in board.replications(TASK) if line.run_id == other.run_id]
     assert (far.outside, far.same_numbers) == (True, False)
     assert far.difference == pytest.approx(0.2)
-    every = together(board.replications(TASK))
+    every = summarised(board.replications(TASK))
     assert (every.runs, every.confirmed, every.outside) == (3, 2, 1)
     assert [(one.name, one.runs) for one in every.each] == [("A 1, Linux x86_64", 1), ("B 2", 2)]
     # What grew is what a build from nothing makes.
@@ -164,7 +164,7 @@ def test_ones_own_records_are_verified_into_ones_own_store(
         f"runs/records/{ids[1]}.json": ids[1:],
     }
     for name, wanted in names.items():
-        found = asked(name, Path("runs"))
+        found = records_named(name, Path("runs"))
         assert [one.record.run_id for one in found] == wanted
         assert all(one.own and one.to.resolve() == own.resolve() for one in found)
     capsys.readouterr()
@@ -181,7 +181,7 @@ def test_ones_own_records_are_verified_into_ones_own_store(
     assert (found.level, found.checks[-1].device) == ("re-run", processor())
     for name, sentence in (("leaderboards", "holds no record"), ("state_tracking", "is no record")):
         with pytest.raises(UserError, match=sentence):
-            asked(name, Path("runs"))
+            records_named(name, Path("runs"))
     # What is refused of a store leaves the others.
     forged = records[0].model_copy(update={"label": "x" * 999})
     path = write_record(forged, Path("runs/records"))

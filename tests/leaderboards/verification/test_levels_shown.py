@@ -11,7 +11,7 @@ import pytest
 from bench.records.schema import RunRecord
 from leaderboards.contents import Board
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.status import Check, VerificationStatuses, about
+from leaderboards.tables.status import Check, VerificationStatuses, earlier_verification
 from leaderboards.views.trust import explained
 from tests.leaderboards.app_test import AppTest
 from tests.leaderboards.boards import write_board
@@ -42,12 +42,12 @@ def board(records: list[RunRecord]) -> Board:
     """Both seeds of A are replicated, one of B is consistent, and of C a seed was sent."""
     a, b = records[:2], records[2:4]
     known = [
-        about(one)
+        earlier_verification(one)
         .with_check(check(one, "re-run"))
         .with_check(check(one, "re-run", "B 2", 0.01 * (1 + one.seed)))
         for one in a
     ]
-    known += [about(one).with_check(check(one, "consistent")) for one in b]
+    known += [earlier_verification(one).with_check(check(one, "consistent")) for one in b]
     sent = made_up("c", "C", 9, 0.99, role="final", trials=8)
     return build_board(records, submitted=[sent], statuses=VerificationStatuses.of(known))
 

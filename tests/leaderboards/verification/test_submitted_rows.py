@@ -10,7 +10,12 @@ from leaderboards.build import FOLDER
 from leaderboards.contents import Board, Row
 from leaderboards.making import inputs
 from leaderboards.tables.builder import build_board
-from leaderboards.tables.status import SUBMISSIONS, Check, VerificationStatuses, about
+from leaderboards.tables.status import (
+    SUBMISSIONS,
+    Check,
+    VerificationStatuses,
+    earlier_verification,
+)
 from leaderboards.tables.summaries import COMMITTED as OURS
 from leaderboards.tables.summaries import SUBMITTED
 from tests.committed import committed_paths
@@ -50,7 +55,9 @@ def by_equal_code(record: RunRecord, value: float) -> RunRecord:
 def verified(*records: RunRecord) -> VerificationStatuses:
     """That each of them was run again within the spread."""
     again = Check(level="re-run", passed=True, at="2026-01-01", device="a", libraries={})
-    return VerificationStatuses.of(about(record).with_check(again) for record in records)
+    return VerificationStatuses.of(
+        earlier_verification(record).with_check(again) for record in records
+    )
 
 
 def headlines(board: Board, model: str) -> list[Row]:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from bench import train
-from bench.config.config import compose
 from bench.records.command import places_of, words_of
 from bench.records.counted import Counted, contradiction
-from bench.records.equivalence import todays_name
-from bench.records.identity import settled
+from bench.records.equivalence import current_name
+from bench.records.identity import canonical_record
 from bench.records.schema import RunRecord, as_file, make_run_id, read_record
 from bench.records.spread import spread_of
 from bench.records.store import COMMITTED
@@ -22,14 +21,14 @@ from bench.runs.recounting import recount
 from core.errors import UserError
 from leaderboards import verify as command
 from leaderboards.checks.admission import check, left_open, take
-from leaderboards.checks.agreement import Together
+from leaderboards.checks.agreement import SharedStatements
 from leaderboards.submit import main as submit
 from leaderboards.tables.builder import build_board
 from leaderboards.tables.status import (
     Check,
     Verification,
     VerificationStatuses,
-    about,
+    earlier_verification,
     path_of,
     read_verification,
     write_verification,
@@ -38,8 +37,9 @@ from leaderboards.tables.summaries import SUBMITTED, summary_of
 from leaderboards.verification import rerun as again
 from leaderboards.verification.messages import holds, lines_about
 from leaderboards.verification.submission import read_submission
-from leaderboards.verification.targets import asked
+from leaderboards.verification.targets import records_named
 from tests.committed import committed_paths, seeds_beside
+from tests.configurations import compose
 from tests.leaderboards.conftest import record as made_up
 from tests.leaderboards.forging.changes import Content, identify
 from tests.leaderboards.forging.generated import generated
@@ -54,7 +54,7 @@ BASES += ("in_context_regression/smoke/*",)
 
 def refusal(path: Path, others: Sequence[RunRecord], counted: Counted | None = None) -> str:
     """Why a record is refused, by reading it among others or by counting again; "" if it is not."""
-    together = Together()
+    together = SharedStatements()
     try:
         for other in others:
             together.take(other)
@@ -149,7 +149,7 @@ def test_the_command_of_a_record_asks_for_exactly_its_run() -> None:
     paths = committed_paths("*/*/*")
     for path in paths[::20]:
         record = read_record(path)
-        today = todays_name(record.config, record.provenance)
+        today = current_name(record.config, record.provenance)
         if record.identity in seen or today is None:
             continue
         seen.add(record.identity)
@@ -180,7 +180,9 @@ def test_a_true_submission_is_run_again_and_a_false_one_is_not_the_same_run(
     assert statement.who == "Ada"
     assert statement.sources[record.config["models"]["_target_"]].sha256
     # Beside the folder that was sent, and not in the checkout that verifies.
-    assert [sent.to for sent in asked("ada", Path("runs"))] == [Path.cwd() / "verifications"]
+    assert [sent.to for sent in records_named("ada", Path("runs"))] == [
+        Path.cwd() / "verifications"
+    ]
     capsys.readouterr()
     assert command.main(["ada", "to=found", "store=here", "by=Grace", "report=moves.md"]) == 0
     said = capsys.readouterr().out
@@ -312,7 +314,7 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     def done(level: Any, passed: bool = True, device: str = "a", **more: Any) -> Check:
         return Check(level=level, passed=passed, device=device, **fields, **more)
 
-    blank = about(record, tmp_path)
+    blank = earlier_verification(record, tmp_path)
     assert blank.level == "reported"
     consistent = blank.with_check(done("consistent"))
     assert consistent.level == "consistent"
@@ -336,8 +338,10 @@ def test_levels_follow_from_checks_and_from_nothing_else(tmp_path: Path) -> None
     assert not done("re-scored", passed=False, found=0.9, **numbers).is_outside
     assert not done("re-run", passed=False, told="it did not run").is_outside
     write_verification(twice, path_of(record, tmp_path))
-    assert about(record, tmp_path) == twice
-    assert about(made_up(accuracy=0.5), tmp_path).level == "reported"  # another record of that name
+    assert earlier_verification(record, tmp_path) == twice
+    assert (
+        earlier_verification(made_up(accuracy=0.5), tmp_path).level == "reported"
+    )  # another record of that name
     one, other = summary_of(record), summary_of(made_up(seed=1))
     words = VerificationStatuses.of([twice]).of_row([one, other]).words
     assert words == "reported, 1 of 2 seeds re-run"
@@ -376,7 +380,7 @@ def test_predictors_are_made_again_by_a_command_of_their_own(engine: None, tmp_p
     made = again.Bench(tmp_path).run(record)
     assert isinstance(made, RunRecord)
     # The same run: its code is what is here, to which the recorded one is proven equal.
-    assert settled(made).identity == settled(record).identity
+    assert canonical_record(made).identity == canonical_record(record).identity
     assert spread_of(record, []).holds(record.headline.value, made.headline.value)
     with pytest.raises(UserError, match="predictors are no model"):
         train.main([*RUN, "predictors=true"])

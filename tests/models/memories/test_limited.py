@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from models.memories.hashed_table import HashedTable
-from models.memories.limited_table import Evicts, LimitedTable
-from models.memories.nearest_neighbour import NearestNeighbour
+from models.memories.tables.hashed_table import HashedTable
+from models.memories.tables.limited_table import Evicts, LimitedTable
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tests.models.memories.every import random_units
 
 SLOTS, TOKENS, SIZE = 3, 6, 4

@@ -12,7 +12,7 @@ from torch import Tensor
 from models.layers.contextual_memory import read_past, unit
 from models.memories.kernel import Kernel
 from models.memories.modern_hopfield import ModernHopfield
-from models.memories.nearest_neighbour import NearestNeighbour
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from models.memories.thresholded import Thresholded
 from tests.closeness import assert_near
 from tests.models.memories.test_matrix_memories import units

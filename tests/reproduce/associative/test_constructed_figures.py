@@ -41,7 +41,7 @@ def test_without_records_nothing_is_said_and_the_figure_is_drawn(module: Any) ->
 
 
 def judged(experiment: Experiment, records: list[RunRecord]) -> dict[str, str]:
-    """Of each claim without its control, which untrained twins would have to fail."""
+    """Of each claim without its control, which untrained runs would have to fail."""
     selected = experiment.select(records)
     return {c.name: c.without_control(selected).verdict for c in experiment.claims}
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.groups import contenders
 from bench.records.schema import Curve, RunRecord
-from bench.search.plan import make_plan
 from reproduce.bigram.bigram import EXPERIMENT
 from reproduce.bigram.runs import LABELS
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from tests.bench.records import make_record
+from tests.configurations import compose, make_plan
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble

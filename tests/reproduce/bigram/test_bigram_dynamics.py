@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.bigram import bigram, bigram_dynamics
 from reproduce.bigram.bigram_dynamics import EXPERIMENT, JOINT, NAMES, half_learned
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from tests.bench.records import make_record
+from tests.configurations import compose
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble

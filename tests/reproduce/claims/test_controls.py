@@ -1,4 +1,4 @@
-"""Controls: an untrained twin of each run must fail, and what may not stand for its failing."""
+"""Controls: an untrained runs of each run must fail, and what may not stand for its failing."""
 
 import json
 from collections.abc import Sequence
@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.identity import one_of_each
 from bench.records.schema import RunRecord, Study, write_record
 from bench.records.store import Store
-from bench.runs.obtain import serve_or_make
-from bench.search.plan import make_plan
+from bench.runs.get_or_run import load_or_run
 from core.statistics import LEVEL
 from leaderboards.build import FOLDER
 from leaderboards.tables.builder import build_board
@@ -27,13 +25,14 @@ from reproduce.claims.controls import (
     UNTRAINED,
     Control,
     Untrained,
-    without_twins,
+    without_untrained,
 )
 from reproduce.claims.grammar import Number, Runs, above, once, provided, trained_for, within
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.experiment import Experiment
 from tests.bench.records import make_record
 from tests.committed import committed_records
+from tests.configurations import compose, make_plan
 from tests.reproduce.plans import in_words
 
 MODEL = Runs("the model", model="gpt2")
@@ -259,16 +258,16 @@ def test_a_premise_that_does_not_hold_leaves_a_claim_open() -> None:
 def test_a_plan_has_one_twin_for_each_model_and_seed() -> None:
     words = ("tasks=multi_query_recall", "models=gpt2", "preset=smoke")
     single = [(*words, f"training.steps={n}", f"seed={s}") for n in (50, 90) for s in (0, 1)]
-    found = UNTRAINED.twins_of(map(compose, single), [])
+    found = UNTRAINED.untrained_runs_of(map(compose, single), [])
     assert [(one.seed, one.training.steps) for one in found] == [(0, 1), (1, 1)]
     sweep = ("tasks=regbench", "models=[gpt2,mamba]", "preset=smoke", "sweep.seeds=2")
-    found = UNTRAINED.twins_of([], [make_plan(sweep)])
+    found = UNTRAINED.untrained_runs_of([], [make_plan(sweep)])
     grid = found[0].sweep.search_space["training.lr"]
     assert sorted((one.model, one.seed) for one in found) == [
         (model, seed) for model in ("gpt2", "mamba") for seed in (0, 1)
     ]
     assert {one.training.lr for one in found} == {grid[0]}
-    of_data = UNTRAINED.twins_of([], [make_plan([*sweep, "sweep.data_seeds=2"])])
+    of_data = UNTRAINED.untrained_runs_of([], [make_plan([*sweep, "sweep.data_seeds=2"])])
     assert sorted((one.model, one.seed, one.tasks["data_seed"]) for one in of_data) == [
         (model, 2 * data + seed, data)  # new training seeds for each data seed, as the runs have
         for model in ("gpt2", "mamba")
@@ -276,24 +275,24 @@ def test_a_plan_has_one_twin_for_each_model_and_seed() -> None:
         for seed in (0, 1)
     ]
     memory = ("tasks=test_time_memory", "models=stored_in_weights", "preset=smoke")
-    assert UNTRAINED.twins_of([compose(memory)], []) == []
+    assert UNTRAINED.untrained_runs_of([compose(memory)], []) == []
     by_one_step = UNTRAINED.by(stored_in_weights="models.steps=1")
-    [twin] = by_one_step.twins_of([compose(memory)], [])
+    [twin] = by_one_step.untrained_runs_of([compose(memory)], [])
     assert twin.models["steps"] == 1
 
 
 def test_a_control_is_served_as_a_control_only(tmp_path: Path) -> None:
     words = ["tasks=test_time_memory", "models=delta_rule", "tasks.counts=[4,8]", "tasks.items=8"]
     configuration = compose([*words, f"store={tmp_path}"])
-    control, served = serve_or_make(configuration, role="control")
+    control, served = load_or_run(configuration, role="control")
     assert (control.role, served) == ("control", False)
-    single, served = serve_or_make(configuration)
+    single, served = load_or_run(configuration)
     assert (single.role, served, single.run_id) == ("single", False, control.run_id)
-    assert serve_or_make(configuration, role="control") == (control, True)
+    assert load_or_run(configuration, role="control") == (control, True)
     assert len(list(Store(tmp_path).controls.glob("*.json"))) == 1
     # One of the other role in its place is not taken for it.
     write_record(control, Store(tmp_path).records)
-    assert serve_or_make(configuration)[1] is False
+    assert load_or_run(configuration)[1] is False
 
 
 # The committed records
@@ -318,8 +317,8 @@ def test_no_committed_control_passes_its_claim(path: Path) -> None:
     reproduction, here = reproductions()[file["figure"]], committed()[file["preset"]]
     if not isinstance(reproduction.control, Untrained):
         return
-    chosen = reproduction.select(without_twins(here))
-    records = [*chosen, *reproduction.control.twins(chosen, here)]
+    chosen = reproduction.select(without_untrained(here))
+    records = [*chosen, *reproduction.control.untrained_runs(chosen, here)]
     asked = [claim for claim in reproduction.claims if claim.control != NOTHING_TRAINED]
     passed = [
         c
@@ -348,16 +347,16 @@ def test_networks_that_take_one_step_here_pass_no_claim(
         for those in (in_words(plan.runs), in_words(plan.sweeps))
     )
     composed, plans = map(compose, runs), map(make_plan, sweeps)
-    configurations = reproduction.control.twins_of(composed, plans)
+    configurations = reproduction.control.untrained_runs_of(composed, plans)
     assert {configuration.model for configuration in configurations} >= set(models)
     twins = []
     for configuration in configurations:
         if configuration.model in models:
-            twin, served = serve_or_make(configuration, role="control")
+            twin, served = load_or_run(configuration, role="control")
             assert not served
             twins.append(twin)
-    chosen = reproduction.select(without_twins(committed()["laptop"]))
-    beside = reproduction.control.twins(chosen, twins)
+    chosen = reproduction.select(without_untrained(committed()["laptop"]))
+    beside = reproduction.control.untrained_runs(chosen, twins)
     judge = partial(reproduction.control.judged, records=[*chosen, *beside], level=LEANING)
     judged = {claim.name: judge(claim.rule) for claim in reproduction.claims}
     assert REPRODUCED not in {finding.verdict for finding in judged.values()}

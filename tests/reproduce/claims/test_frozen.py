@@ -23,7 +23,7 @@ from reproduce.claims.claims import Claim, Hashes
 from reproduce.claims.controls import Control
 from reproduce.claims.frozen import (
     FrozenClaim,
-    Kept,
+    FrozenNumber,
     differing,
     differing_numbers,
     read_frozen,
@@ -173,11 +173,15 @@ def test_numbers_are_kept_beside_the_claims_with_their_times(tmp_path: Path) -> 
     first = updated_numbers({"a.SMALL": 1e-9, "a.FEW": 3}, {}, NOW)
     write_frozen(claims, path, first)
     assert read_frozen(path) == claims
-    assert read_numbers(path) == first == {"a.SMALL": Kept(1e-9, NOW), "a.FEW": Kept(3, NOW)}
+    assert (
+        read_numbers(path)
+        == first
+        == {"a.SMALL": FrozenNumber(1e-9, NOW), "a.FEW": FrozenNumber(3, NOW)}
+    )
     now = {"a.SMALL": 1e-9, "a.FEW": 2}
     assert differing_numbers(now, first) == ["a.FEW: is 2, was 3"]
     second = updated_numbers(now, first, later)
-    assert second == {"a.SMALL": Kept(1e-9, NOW), "a.FEW": Kept(2, later)}
+    assert second == {"a.SMALL": FrozenNumber(1e-9, NOW), "a.FEW": FrozenNumber(2, later)}
     assert differing_numbers(now, second) == []
     assert read_numbers(tmp_path / "none.yaml") == {}
 
@@ -275,7 +279,7 @@ def test_no_claim_is_dated_long_before_the_commit_that_holds_it() -> None:
         if re.search(f'"words": "({mended})"', line):  # see the next test
             continue
         for entry in (yaml.safe_load(line) or {}).values() if ": {" in line else ():
-            since = Kept(**entry).set if NUMBER in line else FrozenClaim(**entry).since
+            since = FrozenNumber(**entry).set if NUMBER in line else FrozenClaim(**entry).since
             assert datetime.fromisoformat(since) > committed - timedelta(days=1), line
 
 

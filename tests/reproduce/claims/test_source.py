@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from core.files import ROOT
-from reproduce.claims.fingerprints.meaning import meaning
+from reproduce.claims.fingerprints.fingerprint import fingerprint
 from reproduce.claims.frozen import SAME_TESTS
 from reproduce.claims.grammar import Number, Runs, above, within
 from tests.bench.records.renaming import at_random, names_of, renamed
@@ -132,7 +132,7 @@ def forms_of(tmp_path: Path, text: str) -> list[Any]:
     path.write_text(text)
     module = ModuleType(path.stem)
     exec(compile(text, str(path), "exec"), vars(module))
-    return [meaning(test) for test in module.tests]
+    return [fingerprint(test) for test in module.tests]
 
 
 def edited(edits: list[tuple[str, str]]) -> str:
@@ -165,9 +165,9 @@ def test_rules_of_the_shared_houses_know_their_values_by_place() -> None:
     """They are known by their names, and by what they were given, in its order."""
     accuracy = Number("accuracy", "accuracy")
     ours, theirs = (accuracy.of(Runs(name, model=name)) for name in "ab")
-    assert meaning(above(ours, theirs).judge) != meaning(above(theirs, ours).judge)
-    assert meaning(within(ours, low=0.5).judge) != meaning(within(ours, high=0.5).judge)
-    assert meaning(within(ours, low=0.5).judge) == meaning(within(ours, low=0.5).judge)
+    assert fingerprint(above(ours, theirs).judge) != fingerprint(above(theirs, ours).judge)
+    assert fingerprint(within(ours, low=0.5).judge) != fingerprint(within(ours, high=0.5).judge)
+    assert fingerprint(within(ours, low=0.5).judge) == fingerprint(within(ours, low=0.5).judge)
 
 
 def test_the_hashes_of_the_older_kind_were_written_once() -> None:

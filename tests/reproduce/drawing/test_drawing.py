@@ -10,8 +10,7 @@ import pytest
 from matplotlib.textpath import TextPath
 from pydantic import ValidationError
 
-from bench.config.config import compose
-from bench.config.groups import choices, model_groups, taking_part
+from bench.config.groups import choices, model_groups, with_guests
 from bench.records.schema import Curve
 from core.errors import UserError
 from reproduce.claims.grammar import Runs, metric
@@ -23,6 +22,7 @@ from reproduce.plotting.looks import edges, look_of, moved
 from reproduce.plotting.marks import legend_entries
 from reproduce.plotting.panels import Axis, Panel, PanelRow, Picture, Remark, Trace
 from reproduce.plotting.renderer import images, render
+from tests.configurations import compose
 from tests.reproduce.records import regbench
 
 
@@ -166,7 +166,7 @@ def test_a_model_of_another_package_has_a_colour_that_no_other_has() -> None:
     assert first.colour == style.PALETTE[style.UNNAMED]
     ours = {models.look(name).colour for group in model_groups() for name in choices(group)}
     assert first.colour not in ours
-    with taking_part(["elsewhere.Model", "elsewhere.Other"]):
+    with with_guests(["elsewhere.Model", "elsewhere.Other"]):
         other = models.look("Other")
         assert models.look("Model") == first
     assert (other.colour, other != first) == (first.colour, True)

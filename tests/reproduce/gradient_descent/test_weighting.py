@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.gradient_descent.optimisation import EXPERIMENT, LEARNED, SUMS, effective_tokens
 from reproduce.gradient_descent.runs import OTHERS
 from tests.bench.records import make_record
+from tests.configurations import compose
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 

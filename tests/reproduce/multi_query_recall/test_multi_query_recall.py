@@ -8,12 +8,12 @@ import pytest
 
 from bench.config.groups import contenders
 from bench.records.schema import Cost, Curve, RunRecord
-from bench.search.plan import make_plan
 from bench.training.building import build_task
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Finding
 from reproduce.multi_query_recall.multi_query_recall import EXPERIMENT
 from reproduce.multi_query_recall.runs import FIXED_STATE, LONGER, kind, label
 from tests.bench.records import make_record
+from tests.configurations import make_plan
 from tests.reproduce.claims.test_fairness import study
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from bench.records.schema import Cost, RunRecord
-from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import runs as multi_query_recall
 from reproduce.multi_query_recall.recall_by_state import EXPERIMENT, PATIENT, RULE, SUM
 from tests.bench.records import make_record
+from tests.configurations import make_plan
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.multi_query_recall.test_multi_query_recall import run, tuned
 from tests.reproduce.plans import in_words

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from bench.records.schema import RunRecord
-from bench.search.plan import make_plan
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
 from reproduce.multi_query_recall import multi_query_recall
 from reproduce.multi_query_recall.recall_depth import EXPERIMENT
 from tests.bench.records import make_record
+from tests.configurations import make_plan
 from tests.reproduce.plans import in_words
 from tests.reproduce.records import wobble
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import bench.runs.shelf
+import bench.runs.catalog
 from bench.records.schema import RunRecord, read_records, write_record
 from bench.records.store import Store
 from core.errors import UserError
@@ -34,10 +34,10 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     for record in read_records([packed]):
         if record.seed in planned:
             write_record(record, folder)
-    monkeypatch.setattr(bench.runs.shelf, "COMMITTED", folder)
-    bench.runs.shelf._committed.cache_clear()
+    monkeypatch.setattr(bench.runs.catalog, "COMMITTED", folder)
+    bench.runs.catalog._committed.cache_clear()
     yield list(EXPERIMENT.select(list(read_records([folder]))))
-    bench.runs.shelf._committed.cache_clear()
+    bench.runs.catalog._committed.cache_clear()
 
 
 def survey_in(store: Path) -> SurveyAlone:

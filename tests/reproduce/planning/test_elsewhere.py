@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from bench.config.command_line import read
-from bench.config.config import compose, training_configuration
 from core.errors import UserError
 from reproduce.__main__ import reproductions
 from reproduce.planned import PlannedRun
 from reproduce.planning.command import EvidenceRequest
 from reproduce.planning.elsewhere import SpeedsElsewhere, chains
+from tests.configurations import compose
 
 WORDS = ["tasks=three_moons", "models=gpt2", "device=cpu", "training.steps=10"]
 
@@ -30,7 +30,7 @@ def test_runs_are_costed_by_counted_steps_on_the_device() -> None:
         assert "steps counted for NVIDIA" in cost.sources[0]
         assert speeds.of(twice).seconds == pytest.approx(2 * cost.seconds, rel=0.2)
     # Without the making of batches, which is measured here and differs from time to time.
-    own = training_configuration(once.configuration)
+    own = once.configuration.of_training()
     assert fast.forecaster.training(own).bare.likely < slow.forecaster.training(own).bare.likely
 
 

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-import bench.runs.shelf
+import bench.runs.catalog
 from bench.config.command_line import read
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import Cost, RunRecord, read_record, read_records, write_record
 from bench.records.store import Store
+from bench.runs.catalog import RecordCatalog, training_key
 from bench.runs.serving import identify
-from bench.runs.shelf import Shelf, training_key
-from bench.search.plan import make_plan, plan_sweep
+from bench.search.plan import plan_sweep
 from core.errors import OK, UserError
 from reproduce.__main__ import reproductions
 from reproduce.claims.claims import ClaimResult
@@ -36,6 +35,7 @@ from reproduce.request import Request
 from tests import commands
 from tests.bench.records import make_record
 from tests.committed import copied_folder
+from tests.configurations import compose, make_plan
 from tests.reproduce.plans import in_words
 
 FIGURES = reproductions()
@@ -47,10 +47,10 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "committed"
     for task in ("three_moons", "regbench"):
         copied_folder(f"{task}/smoke", folder)
-    monkeypatch.setattr(bench.runs.shelf, "COMMITTED", folder)
-    bench.runs.shelf._committed.cache_clear()
+    monkeypatch.setattr(bench.runs.catalog, "COMMITTED", folder)
+    bench.runs.catalog._committed.cache_clear()
     yield folder
-    bench.runs.shelf._committed.cache_clear()
+    bench.runs.catalog._committed.cache_clear()
 
 
 def survey_of(figure: str, store: Path) -> Survey:
@@ -89,7 +89,7 @@ def test_missing_runs_are_those_whose_identity_no_record_has(shown: Path, tmp_pa
     runs = [
         [*words, "preset=smoke"] for words in in_words(FIGURES["figure5"].plan("smoke", None).runs)
     ]
-    twins = FIGURES["figure5"].control.twins_of(map(compose, runs), [])
+    twins = FIGURES["figure5"].control.untrained_runs_of(map(compose, runs), [])
     assert len(twins) == len(runs)
     for configuration in [*map(compose, runs), *twins]:
         names = identify(configuration).all
@@ -113,7 +113,7 @@ def test_a_sweep_misses_final_runs_or_all_its_trials(shown: Path, tmp_path: Path
     assert len(own) == seeds
 
     def missing() -> list[tuple[str, str, int]]:
-        bench.runs.shelf._committed.cache_clear()
+        bench.runs.catalog._committed.cache_clear()
         runs = survey_of("figure9", tmp_path / "store").runs_of("figure9", {"preset": "smoke"})
         return [
             (run.configuration.model, run.role, run.configuration.seed)
@@ -145,12 +145,12 @@ def test_a_store_is_judged_as_the_same_records_would_be_when_committed(
         record = read_record(path)
         write_record(record, store.record_folder(record.role))
         path.unlink()
-    bench.runs.shelf._committed.cache_clear()
+    bench.runs.catalog._committed.cache_clear()
     survey = survey_of("figure5", store.root)
     assert survey.reviews["figure5"].missing == []
     assert survey.verdicts == before.verdicts
     names = {name for run in survey.reviews["figure5"].runs for name in run.identities}
-    print_how_to_commit([r for r in survey.shelf.local if r.identity in names], store.root)
+    print_how_to_commit([r for r in survey.catalog.local if r.identity in names], store.root)
     first, *after = capsys.readouterr().out.partition("leaderboards.add")[2].splitlines()
     assert after == ["  python -m reproduce verdicts update=true && python -m leaderboards.build"]
     told = shlex.split(first)
@@ -259,7 +259,7 @@ def test_order_is_by_verdicts_an_hour_and_pays_a_training_once() -> None:
     draw = random.Random(0)
     seconds = {lr: draw.uniform(10, 500) for lr in lrs}
     speeds = Speeds([timed(lr, seconds[lr]) for lr in lrs])
-    survey: Any = SimpleNamespace(speeds=speeds, shelf=SimpleNamespace(weights=set()))
+    survey: Any = SimpleNamespace(speeds=speeds, catalog=SimpleNamespace(weights=set()))
     runs = {lr: run_at(lr) for lr in lrs}
     chosen = {
         f"figure{k}": (draw.sample(lrs, 3), frozenset(f"c{i}" for i in range(draw.randint(1, 4))))
@@ -359,7 +359,7 @@ def test_what_was_killed_goes_on_and_repeats_nothing(
     if len(before) < len(made):  # it was not quicker than the kill
         assert "not enough evidence -> " in said
         assert "python -m leaderboards.add" in said
-    assert not Shelf("smoke", Store(tmp_path)).weights
+    assert not RecordCatalog("smoke", Store(tmp_path)).weights
 
 
 def test_what_a_smaller_preset_asks_too_is_open_here() -> None:

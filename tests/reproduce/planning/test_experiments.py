@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import RunRecord
 from leaderboards.build import FOLDER
 from reproduce.__main__ import reproductions
@@ -20,6 +19,7 @@ from reproduce.planning.console import in_hours
 from reproduce.planning.experiments import DecidingRuns, experiments
 from reproduce.planning.survey import Survey
 from tests.bench.records import make_record
+from tests.configurations import compose
 from tests.reproduce.plans import in_words
 
 FIGURES = reproductions()

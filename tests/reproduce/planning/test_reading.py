@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from bench.config.config import compose
 from bench.config.settings import Configuration
 from bench.records.schema import Role
 from reproduce.__main__ import reproductions
@@ -14,6 +13,7 @@ from reproduce.planning.reading import reads
 from reproduce.planning.survey import Review
 from reproduce.request import Request
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 FIGURES = reproductions()
 CONTEND = ("gpt2_rope", "mamba", "lstm")

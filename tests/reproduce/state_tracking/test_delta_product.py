@@ -5,11 +5,11 @@ from functools import cache
 import pytest
 
 from bench.records.schema import RunRecord
-from bench.search.plan import make_plan
 from bench.training.building import build_model, build_task
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED, Verdict
 from reproduce.state_tracking import delta_product as figure
 from tasks.state_tracking import StateTracking
+from tests.configurations import make_plan
 from tests.reproduce.drawing.rendering import rendered
 from tests.reproduce.plans import in_words
 from tests.reproduce.state_tracking.words import SIZES, Follower, scored

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.config.config import compose
 from bench.records.schema import Curve, RunRecord
 from reproduce.claims.verdicts import Finding
 from reproduce.drawing.frame import View
@@ -19,6 +18,7 @@ from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories.language import GPT2
 from reproduce.writing import write
 from tests.bench.records import make_record
+from tests.configurations import compose
 
 LABELS = {"gpt2": "GPT2", "memory_mosaic": "Memory Mosaic", "unigram": "unigram"}
 DOCUMENTS, SAMPLES, BIN = 40, 200, 8

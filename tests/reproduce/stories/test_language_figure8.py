@@ -54,7 +54,7 @@ def world(
 
 
 def judge(records: list[RunRecord]) -> dict[str, Finding]:
-    """With the controls by hand; untrained twins are another test's."""
+    """With the controls by hand; untrained runs are another test's."""
     return {
         claim.name: claim.without_control(records)
         if claim.control is UNTRAINED

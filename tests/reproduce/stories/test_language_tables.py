@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from bench.config.config import compose
 from bench.records.schema import RunRecord
 from core.errors import UserError
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
@@ -30,6 +29,7 @@ from reproduce.stories.table2 import (
     row_of,
     settings,
 )
+from tests.configurations import compose
 from tests.reproduce.plans import in_words
 from tests.reproduce.stories.language_records import (
     facts,

@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from bench.config.config import compose, training_configuration
 from bench.records.schema import RunRecord, Study
-from bench.runs.shelf import training_key
-from bench.search.plan import make_plan
+from bench.runs.catalog import training_key
 from core.errors import UserError
 from core.files import ROOT
 from reproduce.claims.verdicts import CONTRADICTED, NOT_ASKED, REPRODUCED, UNDECIDED
@@ -16,6 +14,7 @@ from reproduce.prompts import table5
 from reproduce.regbench.regbench import MOSAIC
 from reproduce.stories import figure7, figure8, figure13, language, table2
 from reproduce.stories.language import GPT2, SEARCHED
+from tests.configurations import compose, make_plan
 from tests.reproduce.plans import in_words
 from tests.reproduce.stories.language_records import SEEDS, judge, lost, of_depths, run, without
 
@@ -178,7 +177,7 @@ def test_figures_and_tables_share_their_trainings_where_models_are_tuned() -> No
         ]
         every = [entry.at({"training.lr": 0.02}) for entry in entries]
         every += [compose([*words, LAPTOP]) for words in in_words(plan.runs)]
-        return {training_key(training_configuration(one).resolved(), 0) for one in every}
+        return {training_key(one.of_training().resolved(), 0) for one in every}
 
     depths = trainings(figure13.EXPERIMENT.plan("laptop", None))
     assert len(depths) == 6

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from core.progress import silent
-from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.outer_product import OuterProduct
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from models.memories.trained_linear import TrainedLinear
 from tasks.capacity import Capacity
 from tasks.capacity.search import largest

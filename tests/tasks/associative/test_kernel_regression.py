@@ -9,7 +9,7 @@ import torch
 
 from core.progress import silent
 from models.memories.kernel import Kernel
-from models.memories.nearest_neighbour import NearestNeighbour
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.kernel_regression import KernelRegression
 from tests.closeness import assert_near, rounding
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from core.progress import silent
-from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.outer_product import OuterProduct
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.noisy_queries import DRAWS, NoisyQueries
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from core.progress import silent
-from models.memories.hashed_table import HashedTable
-from models.memories.limited_table import LimitedTable
-from models.memories.nearest_neighbour import NearestNeighbour
+from models.memories.tables.hashed_table import HashedTable
+from models.memories.tables.limited_table import LimitedTable
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.returning_keys import ReturningKeys, Stream
 from tests.closeness import assert_near
 

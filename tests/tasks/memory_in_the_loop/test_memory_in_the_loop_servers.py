@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from bench.config.config import compose
-from bench.runs.obtain import obtain
+from bench.runs.get_or_run import get_or_run
 from bench.training.building import build_measurement, model_builder
 from core.errors import UserError
 from core.progress import silent
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.memory_in_the_loop import MemoryInTheLoop, endpoint
+from tests.configurations import compose
 from tests.tasks.memory_in_the_loop import chat_server
 from tests.tasks.memory_in_the_loop.chat_server import CAUTIOUS, Reply, cautious
 
@@ -293,11 +293,13 @@ def test_its_record_says_what_happened_and_not_where(tmp_path: Path) -> None:
     store = f"store={tmp_path / 'store'}"
     with serving(lambda number: (401, b"{}") if number >= 4 else None) as first:
         told = words(first.address, tmp_path / "answers", workers=1, patience=2)
-        record = obtain(compose([*told, store]))
+        record = get_or_run(compose([*told, store]))
     assert record.outcome == "failed"
     assert "status 401" in str(record.cause)
     with serving() as second:
-        record = obtain(compose([*words(second.address, tmp_path / "answers", patience=2), store]))
+        record = get_or_run(
+            compose([*words(second.address, tmp_path / "answers", patience=2), store])
+        )
         notes = tmp_path / "store" / "work" / record.run_id / "locations.json"
         assert json.loads(notes.read_text())["endpoint"] == second.address
     assert record.outcome == "ok"
@@ -325,7 +327,7 @@ def test_mistakes_are_told_before_anything_is_measured(
 ) -> None:
     told = words("http://127.0.0.1:9/v1", tmp_path / "answers", **changes)
     with pytest.raises(UserError, match=sentence) as error:
-        obtain(compose([*told, f"store={tmp_path / 'store'}"]))
+        get_or_run(compose([*told, f"store={tmp_path / 'store'}"]))
     assert "hunter" not in str(error.value)
 
 

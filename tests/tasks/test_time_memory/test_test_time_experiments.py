@@ -4,17 +4,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.config.config import compose
 from bench.training.building import build_measurement, model_builder
 from core.progress import silent
 from models.memories.interface import Memory
-from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.stored_in_weights import StoredInWeights
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.interface import Evaluation
 from tasks.measurement import Refused
 from tasks.test_time_memory.coding import Coding
 from tasks.test_time_memory.experiments import Experiments
 from tasks.test_time_memory.material import NumberSequences
+from tests.configurations import compose
 from tests.tasks.test_time_memory.test_test_time_memory import LastOnly
 
 SPACE = NumberSequences(32, 0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.memories.interface import Memory, Reading
-from models.memories.nearest_neighbour import NearestNeighbour
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 from tasks.measurement import Diverged
 from tasks.test_time_memory import flops, scores
 from tasks.test_time_memory.battery import Battery

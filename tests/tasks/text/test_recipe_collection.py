@@ -252,7 +252,7 @@ def test_help_needs_nothing_heavy(run_command: Command) -> None:
         "sys.argv = ['recipe', '--help']\n"
         "try: runpy.run_module('tasks.text.recipe', run_name='__main__')\n"
         "except SystemExit as end: assert end.code == 0\n"
-        "heavy = {'torch', 'numpy', 'openai', 'transformers', 'yaml', 'rich'} & set(sys.modules)\n"
+        "heavy = {'torch', 'numpy', 'openai', 'transformers', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     ended = run_command("-c", listing)

@@ -9,7 +9,6 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from bench.config.config import compose
 from bench.records.named_text import named_text, named_texts, with_named_text
 from tasks.text.corpora import articles_corpus, stories_corpus
 from tasks.text.errors import TextError
@@ -18,6 +17,7 @@ from tasks.text.sources import samples
 from tasks.text.sources.samples import RowList, SampleCorpus, Selection, letters_of, select
 from tasks.text.tokenizers import Tokenizer
 from tests.committed import committed_records
+from tests.configurations import compose
 
 SPLITS = {"train": 30, "valid": 10}
 

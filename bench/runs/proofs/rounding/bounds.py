@@ -67,17 +67,17 @@ def compare_in_float64(
         size = max((_largest(tensor) for tensor in tensors.values()), default=0.0)
         shares[kind] = 0.0
         for name, tensor in tensors.items():
-            growth = max(_largest(_apart(tensor, other[kind][name])) for other in changed_bits)
+            growth = max(_largest(_difference(tensor, other[kind][name])) for other in changed_bits)
             own_size = _largest(tensor) if kind == "evaluation" else size
             bound = longest_sum * (epsilon * own_size + growth)
             if kind == "evaluation":  # protocols may keep numbers in float32
                 bound += 4 * torch.finfo(torch.float32).eps * own_size
-            difference = _largest(_apart(tensor, new[kind][name]))
+            difference = _largest(_difference(tensor, new[kind][name]))
             share = _ratio(difference, bound)
             shares[kind] = max(shares[kind], share)
             if share > 1 and not refusal:
                 refusal = (
-                    f"in float64 {_shown(kind, name)} differ by {difference:.2g}, and rounding "
+                    f"in float64 {_called(kind, name)} differ by {difference:.2g}, and rounding "
                     f"explains {bound:.2g}"
                 )
     return TrainingDifference(shares, refusal)
@@ -91,8 +91,8 @@ def compare_in_float32(
     shares: dict[str, float] = {}
     refusal = ""
     for kind, name, tensor in _each(old):
-        difference = _so_far(kind, _apart(tensor, new[kind][name]))
-        growths = [_so_far(kind, _apart(tensor, other[kind][name])) for other in changed_bits]
+        difference = _so_far(kind, _difference(tensor, new[kind][name]))
+        growths = [_so_far(kind, _difference(tensor, other[kind][name])) for other in changed_bits]
         rounding = epsilon * _so_far(kind, _flat(tensor))
         growth = torch.stack(growths).amax(0) + rounding
         ratios = torch.where(difference > 0, difference / growth.clamp(min=1e-300), 0.0)
@@ -100,7 +100,7 @@ def compare_in_float32(
         shares[kind] = max(shares.get(kind, 0.0), share)
         if not share <= FACTOR and not refusal:
             refusal = (
-                f"in float32 {_shown(kind, name)} differ {share:.1f} times as much as other last "
+                f"in float32 {_called(kind, name)} differ {share:.1f} times as much as other last "
                 f"bits of the weights make them differ, and {FACTOR:g} times is allowed"
             )
     return TrainingDifference(shares, refusal)
@@ -125,7 +125,7 @@ def _flat(tensor: Tensor) -> Tensor:
     return flat
 
 
-def _apart(tensor: Tensor, other: Tensor) -> Tensor:
+def _difference(tensor: Tensor, other: Tensor) -> Tensor:
     """The difference of two tensors, 0 where both are no number or equally infinite."""
     first, second = _flat(tensor), _flat(other)
     same = (first == second) | (first.isnan() & second.isnan())
@@ -145,5 +145,5 @@ def _ratio(difference: float, bound: float) -> float:
     return difference / bound if bound else float("inf")
 
 
-def _shown(kind: str, name: str) -> str:
+def _called(kind: str, name: str) -> str:
     return kind if name in ("outputs", "training loss") else f"{kind} ({name})"

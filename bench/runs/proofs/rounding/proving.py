@@ -24,7 +24,7 @@ from bench.records.equivalence import Code, Equivalence, flat
 from bench.records.provenance import sha256_of
 from bench.records.schema import FrozenModel, read_records
 from bench.records.store import COMMITTED, Store
-from bench.runs.proofs.proving import (
+from bench.runs.proofs.by_runs import (
     SECONDS_FOR_A_SIDE,
     Outcome,
     Tree,
@@ -37,8 +37,8 @@ from bench.runs.proofs.proving import (
 from bench.runs.proofs.rounding import bounds
 from bench.runs.proofs.rounding.settings import (
     OlderRun,
-    asked,
     runs_of,
+    settings_of_run,
     settings_to_compare,
     shortened,
 )
@@ -115,7 +115,7 @@ class _Proof:
             self.report(f"{self.task}, {model}: {run_id} in full", len(wanted), total)
             values = {**flat(across.config), **self.extra}
             record = across.record
-            settings = asked(self.task, model, record.preset, record.seed, values, known)
+            settings = settings_of_run(self.task, model, record.preset, record.seed, values, known)
             own_store = Store(self.store.root / new.model_code[:12])
             made = made_whole(across, settings, new, own_store)
             if isinstance(made, str):
@@ -143,7 +143,7 @@ class _Proof:
         values = {**shortened(config, STEPS), **self.extra}
         seed = run.record.seed if run else 0
         preset_of_run = run.record.preset if run else preset
-        return asked(self.task, model, preset_of_run, seed, values, known)
+        return settings_of_run(self.task, model, preset_of_run, seed, values, known)
 
     def _compared(
         self, old: Code, new: Code, settings: Mapping[str, Any], folder: str
@@ -173,7 +173,7 @@ class _Proof:
         older, newer = by_older.result(), by_newer.result()
         if newer.facts["codes"] != [new.task_code, new.model_code]:
             return CHANGED_MEANWHILE
-        result = _compare(older, newer, changed, shown_sweep(settings))
+        result = _compare(older, newer, changed, settings)
         for answers in (older, newer):  # of large models they are large
             shutil.rmtree(answers.folder)
         if isinstance(result, _Compared):
@@ -189,7 +189,8 @@ class _Answers:
     folder: Path
 
     def of(self, variant: TrainingVariant) -> dict[str, Any]:
-        """Of one training, read anew each time: all of them at once may not fit into memory."""
+        """The answer about one training, read anew each time: all of them at once may not fit into
+        memory."""
         answer: dict[str, Any] = torch.load(self.folder / variant.name, weights_only=True)
         return answer
 
@@ -302,12 +303,16 @@ def _answers(
 
 
 def _compare(
-    older: _Answers, newer: _Answers, changed: Mapping[str, Sequence[TrainingVariant]], words: str
+    older: _Answers,
+    newer: _Answers,
+    changed: Mapping[str, Sequence[TrainingVariant]],
+    settings: Mapping[str, Any],
 ) -> _Compared | str:
     """What both sides made of one setting, held against each other; a clause if they differ."""
+    run_name = shown_sweep(settings)
     data = older.facts["data"]
     if newer.facts["data"] != data:
-        return f"the data are not the same ({words})"
+        return f"the data are not the same ({run_name})"
     configs = older.facts["config"], newer.facts["config"]
     if changed_one := changed_setting(*configs):
         return changed_one
@@ -316,7 +321,7 @@ def _compare(
     for dtype, variant in PLAIN.items():
         old, new = older.of(variant), newer.of(variant)
         if inexact := bounds.first_inexact(old["exact"], new["exact"]):
-            return f"{inexact} ({words})"
+            return f"{inexact} ({run_name})"
         other_bits = [older.of(other)["numbers"] for other in changed[dtype]]
         initial_weights, longest_sum = old["exact"]["the initial weights"], old["longest_sum"]
         numbers = old["numbers"], new["numbers"]
@@ -325,10 +330,10 @@ def _compare(
         else:
             difference = bounds.compare_in_float32(*numbers, other_bits)
         if difference.refusal:
-            return f"{difference.refusal} ({words})"
+            return f"{difference.refusal} ({run_name})"
         differences[dtype] = {k: float(f"{v:.3g}") for k, v in difference.shares.items()}
     run = RoundedRun(
-        words=words,
+        words=run_name,
         data=data,
         initial_weights=initial_weights,
         steps=STEPS,

@@ -49,8 +49,8 @@ def runs_of(task: str, model: str, older: Code, preset: str | None) -> tuple[lis
 
 
 def settings_to_compare(runs: Iterable[OlderRun]) -> list[OlderRun]:
-    """Of runs that execute the same code on tensors of the same sizes the one with the highest
-    learning rate, at which rounding errors grow fastest."""
+    """The settings that are run: of runs that execute the same code on tensors of the same sizes
+    the one with the highest learning rate, at which rounding errors grow fastest."""
     chosen: dict[str, OlderRun] = {}
     for run in runs:
         training = run.config.get("training", {})
@@ -84,7 +84,7 @@ def shortened(config: Config, steps: int) -> dict[str, Any]:
     return flat({**config, "training": {**config.get("training", {}), **short}})
 
 
-def asked(
+def settings_of_run(
     task: str,
     model: str,
     preset: str,

@@ -20,7 +20,6 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from bench.config.config import training_configuration
 from bench.config.settings import Configuration
 from bench.records.code import code_hash
 from bench.training.building import build_model, build_task, data_hashes, prepare_data
@@ -53,7 +52,7 @@ class TrainingVariant(BaseModel):
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of the file of its numbers."""
         return f"{self.dtype}-{'plain' if self.last_bits is None else self.last_bits}.pt"
 
 
@@ -128,7 +127,7 @@ def _make(configuration: Configuration, variant: TrainingVariant) -> dict[str, A
     Returns:
         "exact": place -> text; "numbers": kind -> name -> tensor.
     """
-    trained = training_configuration(configuration)
+    trained = configuration.of_training()
     task, evaluated_task = build_task(trained), build_task(configuration)
     device, dtype = torch.device("cpu"), getattr(torch, variant.dtype)
     seed, settings = configuration.seed, trained.training

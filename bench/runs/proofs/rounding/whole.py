@@ -48,7 +48,8 @@ def largest_fall(losses: list[float]) -> float:
 
 
 def run_across_a_jump(runs: Iterable[OlderRun]) -> OlderRun | None:
-    """Of committed runs on a CPU whose loss falls by a jump the one that took the least time."""
+    """The run that is made again in full: of committed runs on a CPU whose loss falls by a jump the
+    one that took the least time."""
     jumping = []
     for run in runs:
         record = run.record

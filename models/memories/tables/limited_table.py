@@ -58,7 +58,7 @@ class LimitedTable(Memory):
         self._now = 0
 
     def size_in_bytes(self) -> int:
-        """Of all slots, be they filled or not."""
+        """Bytes of all slots, be they filled or not."""
         return bytes_of(self._keys, self._values, self._times)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:

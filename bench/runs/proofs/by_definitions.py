@@ -14,7 +14,7 @@ from bench.records.equality.statements import Source
 from bench.records.equivalence import Code, Equivalence, names
 from bench.records.schema import RunRecord, read_records
 from bench.records.store import COMMITTED, Store
-from bench.runs.proofs.proving import Outcome, full_name, trees_of
+from bench.runs.proofs.by_runs import Outcome, full_name, trees_of
 from bench.runs.proofs.wanted import model_of
 from bench.runs.proofs.writing import add_entries
 from core.files import ROOT

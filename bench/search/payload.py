@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bench.config.config import training_configuration
 from bench.config.files import shared_file
 from bench.config.groups import choices
 from bench.config.settings import Configuration
@@ -18,7 +17,7 @@ from bench.executors.interface import Files
 from bench.records.provenance import Origin, adopt, library_versions, origin
 from bench.records.schema import read_record
 from bench.records.store import Store
-from bench.runs.obtain import make_data
+from bench.runs.get_or_run import make_data
 from bench.runs.serving import LOCATIONS, find, identify, note_locations, track
 from bench.search.jobs import Job, execute, served
 from core.errors import RUN_FAILED, UserError
@@ -30,7 +29,7 @@ RECORDS = ("records", "trials", "controls")  # folders of a store
 
 
 @dataclass(frozen=True)
-class RunLuggage:
+class JobPayload:
     """Weights, checkpoints and records, by their places below the store.
 
     Attributes:
@@ -49,7 +48,7 @@ class RunLuggage:
     @classmethod
     def of_this_process(
         cls, device: str, configurations: Iterable[Configuration] = ()
-    ) -> RunLuggage:
+    ) -> JobPayload:
         """What the driver has."""
         sources = {}
         for configuration in configurations:
@@ -172,7 +171,7 @@ def _defaults(configuration: Configuration) -> Mapping[str, Any]:
 def _folders(configuration: Configuration) -> Iterator[Path]:
     """Where the run, and the training that it evaluates, keep their weights."""
     store = Store(configuration.store)
-    trained = training_configuration(configuration)
+    trained = configuration.of_training()
     for run in [configuration] if trained is configuration else [configuration, trained]:
         for run_id in identify(run).run_ids(run.seed, bitwise=True):
             yield store.work(run_id)

@@ -24,8 +24,8 @@ from core.errors import UserError
 from core.files import make_folder, write_atomically
 from core.places import is_server
 
-SECONDS_BETWEEN_SIGNS = 10.0
-SECONDS_UNTIL_DEAD = 60.0  # without a sign of life, after which its work is another driver's
+SECONDS_BETWEEN_HEARTBEATS = 10.0
+SECONDS_UNTIL_DEAD = 60.0  # without a heartbeat, after which its work is another driver's
 
 _TABLES = sql.MetaData()
 _DRIVERS = sql.Table(
@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class RunClaim:
+class Lease:
     """What is known of a run that a driver wants to make.
 
     Attributes:
@@ -58,7 +58,7 @@ class RunClaim:
     record: str = ""
 
 
-class Exchange:
+class Coordinator:
     """One driver's view of what all of them tell.
 
     Args:
@@ -76,20 +76,20 @@ class Exchange:
                 _TABLES.create_all(self._engine)
         except sql.exc.SQLAlchemyError as error:
             raise cannot_be_opened(address, error) from None
-        self._give_sign()
-        threading.Thread(target=self._give_signs, daemon=True).start()
+        self._send_heartbeat()
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
-    def _give_sign(self) -> None:
+    def _send_heartbeat(self) -> None:
         new = insert(_DRIVERS).values(name=self.name, seen=sql.func.now())
         seen = new.on_conflict_do_update(index_elements=["name"], set_={"seen": sql.func.now()})
         with self._engine.begin() as connection:
             connection.execute(seen)
 
-    def _give_signs(self) -> None:
+    def _send_heartbeats(self) -> None:
         ended = threading.Event()
-        while not ended.wait(SECONDS_BETWEEN_SIGNS):
+        while not ended.wait(SECONDS_BETWEEN_HEARTBEATS):
             with suppress(sql.exc.SQLAlchemyError):  # it is being restarted
-                self._give_sign()
+                self._send_heartbeat()
 
     def alone(self, act: Callable[[], Result]) -> Result:
         """What ``act`` gives, while no other driver is in such a call."""
@@ -104,17 +104,17 @@ class Exchange:
         return patiently(locked)
 
     def alive(self, driver: str | None) -> bool:
-        """Whether a driver gave a sign of life lately. Right after a restart of the server, when
+        """Whether a driver sent a heartbeat lately. Right after a restart of the server, when
         none could, all that it knows are alive."""
 
-        def gave_sign() -> bool:
+        def sent_heartbeat() -> bool:
             with self._engine.connect() as connection:
                 return _is_alive(connection, driver)
 
-        return driver == self.name or patiently(gave_sign)
+        return driver == self.name or patiently(sent_heartbeat)
 
     @contextmanager
-    def at(self, studies: Iterable[str]) -> Iterator[None]:
+    def working_on(self, studies: Iterable[str]) -> Iterator[None]:
         """In this block the driver works on a plan of these studies, to its end."""
         this_driver = sql.update(_DRIVERS).where(_DRIVERS.c.name == self.name)
         begin, end = this_driver.values(studies="\n".join(studies)), this_driver.values(studies="")
@@ -125,21 +125,21 @@ class Exchange:
             with suppress(UserError):  # the server is gone, and this driver soon dead to others
                 self._alone(lambda connection: connection.execute(end))
 
-    def claim(self, run: str, near: str = "", study: str = "") -> RunClaim:
+    def lease(self, run: str, near: str = "", study: str = "") -> Lease:
         """Ask for a run.
 
         Args:
             near: a run whose weights this one takes: it is for the driver that has them, if that
                 one comes to it too, since it is at the same study.
         """
-        return self._alone(lambda connection: self._claim(connection, run, near, study))
+        return self._alone(lambda connection: self._lease(connection, run, near, study))
 
-    def _claim(self, connection: sql.Connection, run: str, near: str, study: str) -> RunClaim:
+    def _lease(self, connection: sql.Connection, run: str, near: str, study: str) -> Lease:
         wanted = sql.select(_RUNS).where(_RUNS.c.run.in_([run, near]))
         rows = {row.run: row for row in connection.execute(wanted)}
         row_of_run = rows.get(run)
         if row_of_run is not None and row_of_run.record is not None:
-            return RunClaim("done", row_of_run.record)
+            return Lease("done", row_of_run.record)
         for row in rows.values():
             if row.driver == self.name:
                 continue
@@ -147,11 +147,11 @@ class Exchange:
             studies = str(connection.execute(of_driver).scalar()).splitlines()
             may_make_it = row is row_of_run or study in studies
             if may_make_it and _is_alive(connection, row.driver):
-                return RunClaim("held")
+                return Lease("held")
         self._put(connection, run, None)
-        return RunClaim("owned")
+        return Lease("owned")
 
-    def give(self, run: str, record: str) -> None:
+    def publish(self, run: str, record: str) -> None:
         """Tell all of a finished run; one that all know stays with the driver that made it."""
         self._alone(lambda connection: self._put(connection, run, record))
 
@@ -167,14 +167,14 @@ class Exchange:
         unfinished = (_RUNS.c.run == run) & (_RUNS.c.driver == self.name) & _RUNS.c.record.is_(None)
         self._alone(lambda connection: connection.execute(sql.delete(_RUNS).where(unfinished)))
 
-    def take_in(self, store: Path) -> None:
+    def write_missing(self, store: Path) -> None:
         """Write every record that a store lacks."""
         finished = sql.select(_RUNS.c.run).where(_RUNS.c.record.is_not(None))
         for (run,) in self._alone(lambda connection: connection.execute(finished).all()):
             if not (store / run).exists():
-                self.take(store, run, self.claim(run).record)
+                self.write_record(store, run, self.lease(run).record)
 
-    def take(self, store: Path, run: str, record: str) -> None:
+    def write_record(self, store: Path, run: str, record: str) -> None:
         """Write one record; whoever reads it checks what it holds."""
         folder, _, name = run.partition("/")
         folders = {path.name for path in map(Store(store).record_folder, ("trial", "control", ""))}
@@ -185,18 +185,21 @@ class Exchange:
 def _is_alive(connection: sql.Connection, driver: str | None) -> bool:
     long_ago = sql.func.now() - timedelta(seconds=SECONDS_UNTIL_DEAD)
     seen = sql.select(_DRIVERS.c.seen > long_ago).where(_DRIVERS.c.name == driver)
-    sign = connection.execute(seen).scalar()
+    is_recent = connection.execute(seen).scalar()
     just_restarted = sql.select(sql.func.pg_postmaster_start_time() > long_ago)
-    return bool(sign) or (sign is not None and bool(connection.execute(just_restarted).scalar()))
+    return bool(is_recent) or (
+        is_recent is not None and bool(connection.execute(just_restarted).scalar())
+    )
 
 
 @cache
-def open_exchange(address: str, store: Path) -> Exchange | None:
-    """The exchange of a store's driver; None where a database or journal has one driver alone."""
+def open_coordinator(address: str, store: Path) -> Coordinator | None:
+    """The coordinator of a store's driver; None where a database or journal has one driver
+    alone."""
     if not is_server(address):
         return None
     studies = Store(store).studies
-    return Exchange(address, f"{platform.node()[:60]}-{_name_in(studies)}", studies)
+    return Coordinator(address, f"{platform.node()[:60]}-{_name_in(studies)}", studies)
 
 
 def _name_in(studies: Path) -> str:

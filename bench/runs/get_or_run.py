@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from bench.config.budgets import Asked, use_finder
+from bench.config.budgets import SizeBudget, use_finder
 from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord, Study
 from bench.runs.serving import serve, serve_baselines
@@ -24,7 +24,7 @@ class _Computing(Protocol):
     ) -> tuple[RunRecord, bool]: ...
     def make_baselines(self, configuration: Configuration, report: Report) -> list[RunRecord]: ...
     def make_data(self, configuration: Configuration, report: Report) -> dict[str, str]: ...
-    def width_for(self, configuration: Configuration, budget: Asked) -> int: ...
+    def width_for(self, configuration: Configuration, budget: SizeBudget) -> int: ...
     def train_together(
         self, runs: Sequence[tuple[Configuration, Role]], report: Report
     ) -> None: ...
@@ -39,18 +39,18 @@ def computing() -> _Computing:
     return fresh
 
 
-def obtain(
+def get_or_run(
     configuration: Configuration,
     *,
     role: Role = "single",
     study: Study | None = None,
     report: Report | None = None,
 ) -> RunRecord:
-    """The record of a run, as :func:`serve_or_make` has it."""
-    return serve_or_make(configuration, role=role, study=study, report=report)[0]
+    """The record of a run, as :func:`load_or_run` has it."""
+    return load_or_run(configuration, role=role, study=study, report=report)[0]
 
 
-def serve_or_make(
+def load_or_run(
     configuration: Configuration,
     *,
     role: Role = "single",
@@ -73,7 +73,9 @@ def serve_or_make(
     return computing().make(configuration, role, study, report or silent)
 
 
-def obtain_baselines(configuration: Configuration, report: Report | None = None) -> list[RunRecord]:
+def get_or_run_baselines(
+    configuration: Configuration, report: Report | None = None
+) -> list[RunRecord]:
     """Records of the task's predictors that need no training: served, or made."""
     served = serve_baselines(configuration)
     if served is not None:

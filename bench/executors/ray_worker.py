@@ -1,8 +1,8 @@
 """A job on a node of a Ray cluster: its files, and the news of it, while it runs.
 
 A node shares nothing with the driver. Files of the job come with it and lie in a folder of its own;
-what the job writes there goes to the keeper, an actor beside the driver, every so many seconds and
-at the end. When the node dies, Ray gives the job to another, which asks the keeper for them.
+what the job writes there goes to a Ray actor beside the driver, every so many seconds and
+at the end. When the node dies, Ray gives the job to another, which asks the actor for them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Assignment:
     """What a node is told of a job.
 
     Attributes:
-        pickled: work, job and luggage. They are unpickled here, so that a node which cannot import
+        pickled: work, job and payload. They are unpickled here, so that a node which cannot import
             them says so.
         files: those that the driver had when the job was submitted.
         data: file or folder of the driver's that the job reads -> hash, reference to it packed.
-        interval: seconds after which the keeper has what changed in the job's folder.
+        interval: seconds after which the actor has what changed in the job's folder.
         gpu_share: part of the memory of one GPU that the job may take, in (0, 1].
     """
 
@@ -52,8 +52,8 @@ class Assignment:
     gpu_share: float = 1.0
 
 
-class Keeper:
-    """What is known of jobs under way: their latest files and how far they are. A Ray actor."""
+class CheckpointActor:
+    """Keeps, beside the driver, the latest files of jobs under way and how far they are."""
 
     def __init__(self) -> None:
         self._files: dict[int, dict[str, bytes]] = {}
@@ -125,30 +125,30 @@ class WatchedFolder:
         return contents
 
 
-def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] | None]:
+def run(task: Assignment, actor: Any) -> tuple[str, Any, Files, frozenset[str] | None]:
     """Run a job in a folder of its own: how it ended, what changed, and the names of all its files.
 
     Raises:
-        KeyboardInterrupt: Ray was told to cancel it; the keeper has its last checkpoint.
+        KeyboardInterrupt: Ray was told to cancel it; the actor has its last checkpoint.
     """
     import ray
 
     try:
-        work, job, luggage = pickle.loads(task.pickled)
+        work, job, payload = pickle.loads(task.pickled)
     except ImportError as error:
         return "raised", _missing_package(error), {}, None
     os.environ[GPU_SHARE] = repr(task.gpu_share)
     places = {}
     for path, (digest, reference) in task.data.items():
-        places[path] = _placed(path, digest, partial(ray.get, reference))
+        places[path] = _place_of_data(path, digest, partial(ray.get, reference))
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as name:
         folder, ended = WatchedFolder(Path(name)), threading.Event()
-        folder.fill({**task.files, **ray.get(keeper.latest.remote(task.ticket))})
+        folder.fill({**task.files, **ray.get(actor.latest.remote(task.ticket))})
 
         def send() -> None:
             files = folder.changed()
             if files:
-                ray.get(keeper.keep.remote(task.ticket, files))
+                ray.get(actor.keep.remote(task.ticket, files))
 
         def send_now_and_then() -> None:
             while not ended.wait(task.interval):
@@ -156,20 +156,20 @@ def run(task: Assignment, keeper: Any) -> tuple[str, Any, Files, frozenset[str] 
 
         def unpack_and_work(job: Any, report: Report) -> Any:
             try:
-                return work(luggage.unpack(job, Path(name), places), report)
+                return work(payload.unpack(job, Path(name), places), report)
             except ImportError as error:
                 raise _missing_package(error) from error
 
         sending = threading.Thread(target=send_now_and_then, daemon=True)
         sending.start()
         try:
-            kind, value = answer(unpack_and_work, job, _reporter(task.ticket, keeper))
+            kind, value = answer(unpack_and_work, job, _reporter(task.ticket, actor))
         except KeyboardInterrupt:
             send()
             raise
         finally:
             ended.set()
-            sending.join()  # what it has taken is with the keeper before the job has ended
+            sending.join()  # what it has taken is with the actor before the job has ended
         return kind, value, folder.changed(), frozenset(folder.names())
 
 
@@ -181,9 +181,9 @@ def _missing_package(error: ImportError) -> UserError:
     )
 
 
-def _reporter(ticket: int, keeper: Any) -> Report:
+def _reporter(ticket: int, actor: Any) -> Report:
     latest: tuple[str, int, int] = ("", 0, 0)
-    tell = now_and_then(lambda: keeper.hear.remote(ticket, *latest), SECONDS_BETWEEN_NEWS)
+    tell = now_and_then(lambda: actor.hear.remote(ticket, *latest), SECONDS_BETWEEN_NEWS)
 
     def report(part: str, done: int, total: int) -> None:
         nonlocal latest
@@ -193,7 +193,7 @@ def _reporter(ticket: int, keeper: Any) -> Report:
     return report
 
 
-def packed(path: Path) -> bytes:
+def as_tar(path: Path) -> bytes:
     """A file or a folder, to be unpacked by a node."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
@@ -201,7 +201,7 @@ def packed(path: Path) -> bytes:
     return content.getvalue()
 
 
-def _placed(path: str, digest: str, fetch: Callable[[], bytes]) -> Path:
+def _place_of_data(path: str, digest: str, fetch: Callable[[], bytes]) -> Path:
     """Where on this node a file or folder lies that a job reads; the first job brings it."""
     folder = DATA / digest
     folder.mkdir(parents=True, exist_ok=True)

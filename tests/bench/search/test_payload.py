@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.config import compose
 from bench.config.settings import RaySettings
 from bench.executors.cluster import Cluster
-from bench.executors.outpost import Keeper, WatchedFolder, packed
+from bench.executors.ray_worker import CheckpointActor, WatchedFolder, as_tar
 from bench.records import provenance
 from bench.records.provenance import Origin
 from bench.records.schema import read_record
 from bench.runs.serving import identify
 from bench.search.jobs import Job, execute
-from bench.search.luggage import RunLuggage
+from bench.search.payload import JobPayload
 from core.errors import UserError
 from core.progress import silent
+from tests.configurations import compose
 
 RUN = [
     "tasks=three_moons",
@@ -35,23 +35,23 @@ RUN = [
 
 
 @pytest.fixture
-def luggage(monkeypatch: pytest.MonkeyPatch) -> RunLuggage:
+def payload(monkeypatch: pytest.MonkeyPatch) -> JobPayload:
     monkeypatch.setattr(provenance, "_adopted", [])
     of_driver = Origin("python -m bench.sweep tasks=three_moons", "0123", False)
-    return replace(RunLuggage.of_this_process("cpu"), origin=of_driver)
+    return replace(JobPayload.of_this_process("cpu"), origin=of_driver)
 
 
 def test_a_run_made_on_a_node_is_the_driver_s_with_its_weights(
-    tmp_path: Path, luggage: RunLuggage
+    tmp_path: Path, payload: JobPayload
 ) -> None:
     here, node = tmp_path / "driver", WatchedFolder(tmp_path / "node")
     node.path.mkdir()
     job = Job("trial 0", compose([*RUN, f"store={here}"]), "trial")
     run_id = identify(job.configuration).run_id(0)
-    assert luggage.found(job) is None
-    assert luggage.pack(job) == {}
+    assert payload.found(job) is None
+    assert payload.pack(job) == {}
 
-    there = luggage.unpack(job, node.path, {})
+    there = payload.unpack(job, node.path, {})
     assert there.configuration.store == node.path
     record = execute(there, silent)
     files = node.changed()
@@ -60,64 +60,64 @@ def test_a_run_made_on_a_node_is_the_driver_s_with_its_weights(
     }
     assert node.changed() == {}
     half = here / "work" / run_id / "checkpoint-0.pt"
-    luggage.keep(job, {f"work/{run_id}/checkpoint-0.pt": b"half"}, None)
-    assert luggage.pack(job) == {f"work/{run_id}/checkpoint-0.pt": half.read_bytes()}
-    luggage.keep(job, files, frozenset(node.names()))
+    payload.keep(job, {f"work/{run_id}/checkpoint-0.pt": b"half"}, None)
+    assert payload.pack(job) == {f"work/{run_id}/checkpoint-0.pt": half.read_bytes()}
+    payload.keep(job, files, frozenset(node.names()))
     assert not half.exists()
     assert read_record(here / "trials" / f"{run_id}.json") == record
-    assert record.provenance.command == luggage.origin.command
+    assert record.provenance.command == payload.origin.command
     assert (record.provenance.commit, record.provenance.dirty) == ("0123", False)
-    assert luggage.found(job) == record
+    assert payload.found(job) == record
     # The final run with this setting finds the weights of the trial, and sends them along.
-    final = luggage.pack(replace(job, role="final"))
+    final = payload.pack(replace(job, role="final"))
     assert f"work/{run_id}/weights.safetensors" in final
-    luggage.keep(job, {"../outside": b"", "elsewhere/a": b"", "work/../../b": b""}, None)
+    payload.keep(job, {"../outside": b"", "elsewhere/a": b"", "work/../../b": b""}, None)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["driver", "node"]
     assert not (here / "elsewhere").exists()
 
 
 def test_text_of_the_user_s_travels_by_its_content_and_other_places_do_not(
-    tmp_path: Path, luggage: RunLuggage, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, payload: JobPayload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = tmp_path / "stories.txt"
     text.write_text("Once.")
     monkeypatch.setenv("MEMORY_BENCH_PREPARED", str(tmp_path / "prepared"))
     words = ["tasks=babistories", "models=lstm", "tasks.corpus=local", f"tasks.stories={text}"]
     job = Job("seed 0", compose([*words, f"store={tmp_path}"]), "single")
-    ((path, digest),) = luggage.data(job).items()
+    ((path, digest),) = payload.data(job).items()
     assert path == str(text)
     text.write_text("Twice.")
-    assert luggage.data(job)[path] != digest
-    assert b"Twice." in packed(text)
-    there = luggage.unpack(job, tmp_path, {path: Path("/node/data/stories.txt")}).configuration
+    assert payload.data(job)[path] != digest
+    assert b"Twice." in as_tar(text)
+    there = payload.unpack(job, tmp_path, {path: Path("/node/data/stories.txt")}).configuration
     assert there.tasks["stories"] == "/node/data/stories.txt"
     assert there.resolved() == job.configuration.resolved()
     assert (there.device, there.tracking, there.committed) == ("cpu", "none", False)
 
 
-def test_a_node_with_other_libraries_is_refused(tmp_path: Path, luggage: RunLuggage) -> None:
-    other = replace(luggage, libraries={**luggage.libraries, "torch": "1.0"})
+def test_a_node_with_other_libraries_is_refused(tmp_path: Path, payload: JobPayload) -> None:
+    other = replace(payload, libraries={**payload.libraries, "torch": "1.0"})
     job = Job("seed 0", compose([*RUN, f"store={tmp_path}"]), "single")
     with pytest.raises(UserError, match="another version of torch than the driver"):
         other.unpack(job, tmp_path, {})
 
 
 def test_the_keeper_tells_what_is_new_and_keeps_the_latest() -> None:
-    keeper = Keeper()
-    keeper.keep(3, {"a": b"1", "b": b"1"})
-    keeper.hear(3, "training", 1, 2)
-    assert keeper.news() == ([("training", 1, 2)], {3: {"a": b"1", "b": b"1"}})
-    keeper.keep(3, {"a": b"2"})
-    assert keeper.news() == ([], {3: {"a": b"2"}})
-    assert keeper.latest(3) == {"a": b"2", "b": b"1"}
-    keeper.forget(3)
-    assert keeper.latest(3) == {}
+    actor = CheckpointActor()
+    actor.keep(3, {"a": b"1", "b": b"1"})
+    actor.hear(3, "training", 1, 2)
+    assert actor.news() == ([("training", 1, 2)], {3: {"a": b"1", "b": b"1"}})
+    actor.keep(3, {"a": b"2"})
+    assert actor.news() == ([], {3: {"a": b"2"}})
+    assert actor.latest(3) == {"a": b"2", "b": b"1"}
+    actor.forget(3)
+    assert actor.latest(3) == {}
 
 
 def test_without_ray_a_sentence_says_how_to_install_it(
-    luggage: RunLuggage, monkeypatch: pytest.MonkeyPatch
+    payload: JobPayload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     settings = RaySettings(address=None, num_cpus=1, num_gpus=0, checkpoint_every=60)
     with pytest.raises(UserError, match="executor=ray needs Ray, which is not installed"):
-        Cluster(execute, luggage, settings).__enter__()
+        Cluster(execute, payload, settings).__enter__()

@@ -33,7 +33,7 @@ class NearestNeighbour(Memory):
         self._there: Tensor | None = None
 
     def size_in_bytes(self) -> int:
-        """Of all distinct keys with their values, and the marks of rows that are there."""
+        """Bytes of all distinct keys with their values, and of the marks of rows that are there."""
         return bytes_of(self._keys, self._values, self._there)
 
     def _write(self, keys: Tensor, values: Tensor) -> None:

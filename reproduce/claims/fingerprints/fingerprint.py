@@ -24,7 +24,7 @@ PLAIN = (str, int, float, bool, type(None))
 Known = tuple[int, ...]  # ids of functions, each a part of the one before it
 
 
-def meaning(value: object, known: Known = ()) -> Any:
+def fingerprint(value: object, known: Known = ()) -> Any:
     """A value as nested lists of text.
 
     Args:
@@ -33,17 +33,17 @@ def meaning(value: object, known: Known = ()) -> Any:
     if isinstance(value, PLAIN):
         return repr(value)
     if isinstance(value, Mapping):
-        return sorted([repr(key), meaning(item, known)] for key, item in value.items())
+        return sorted([repr(key), fingerprint(item, known)] for key, item in value.items())
     if isinstance(value, list | tuple):
-        return [meaning(item, known) for item in value]
+        return [fingerprint(item, known) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
     if isinstance(value, partial):
-        return [meaning(part, known) for part in (value.func, value.args, value.keywords)]
+        return [fingerprint(part, known) for part in (value.func, value.args, value.keywords)]
     if isinstance(value, MethodType):
-        return [meaning(value.__self__, known), value.__name__]
+        return [fingerprint(value.__self__, known), value.__name__]
     if hasattr(value, "__wrapped__"):  # by a cache
-        return meaning(value.__wrapped__, known)
+        return fingerprint(value.__wrapped__, known)
     if isinstance(value, ModuleType):  # of this project it is known by what is taken from it
         return "module" if _house_of(value.__name__) in PROJECT else value.__name__
     if isinstance(value, FunctionType):
@@ -56,28 +56,28 @@ def meaning(value: object, known: Known = ()) -> Any:
             content = getattr(value, entry.name)
             if content is not entry.default:  # a new field leaves what was there before as it was
                 changed_fields[entry.name] = content
-        return [type(value).__name__, meaning(changed_fields, known)]
+        return [type(value).__name__, fingerprint(changed_fields, known)]
     return getattr(value, "__qualname__", type(value).__name__)
 
 
 def _function(function: FunctionType, known: Known) -> list[Any]:
     defaults = [
-        meaning(values, known) for values in (function.__defaults__, function.__kwdefaults__)
+        fingerprint(values, known) for values in (function.__defaults__, function.__kwdefaults__)
     ]
     code, file = function.__code__, _read(function.__code__.co_filename)
     if _house(function) in SHARED:
         places = file.places(code)
         cells = [
-            [places[name], meaning(value, known)]
+            [places[name], fingerprint(value, known)]
             for name, value in _held(function).items()
             if value is not None  # a new choice leaves what was there before without it
         ]
         return [function.__qualname__, sorted(cells), *defaults]
     source = file.source(code, frozenset(_by_content(function)))
     held = {source.variables.get(name, name): value for name, value in _held(function).items()}
-    cells = [[name, meaning(value, known)] for name, value in sorted(held.items())]
+    cells = [[name, fingerprint(value, known)] for name, value in sorted(held.items())]
     at_hand = {source.numbers.get(n, n): value for n, value in _at_hand(function, source).items()}
-    globals_ = [[name, meaning(value, known)] for name, value in sorted(at_hand.items())]
+    globals_ = [[name, fingerprint(value, known)] for name, value in sorted(at_hand.items())]
     return [list(source.texts), cells, *defaults, globals_]
 
 
@@ -104,8 +104,8 @@ def _held(function: FunctionType) -> dict[str, Any]:
 
 
 def _by_content(function: FunctionType) -> Iterator[str]:
-    """Names of the module of which the meaning says all: constants, and functions of this project
-    whose code it holds."""
+    """Names of the module that a fingerprint holds whole: constants, and functions of this project,
+    of which it has the code."""
     for name in _names(function.__code__):
         value = function.__globals__.get(name)
         value = getattr(value, "__wrapped__", value)

@@ -23,12 +23,12 @@ from bench.records.provenance import SECONDS_FOR_GIT, sha256_of
 from bench.records.schema import Role, RunRecord, read_records
 from bench.records.store import Store
 from bench.runs.proofs import wanted
-from bench.runs.proofs.wanted import BASELINES, Wanted, model_of, models_to_compare
+from bench.runs.proofs.wanted import BASELINES, RunToCompare, model_of, models_to_compare
 from bench.runs.proofs.writing import add_entries
 from core.children import run_to_end
 from core.errors import VERIFICATION_FAILED, UserError
 from core.files import ROOT
-from core.privacy import told_word
+from core.privacy import public_word
 from core.processes import module_command
 from core.progress import Report
 from core.words import word, words_of
@@ -68,7 +68,9 @@ class ShortSweep:
         return True
 
 
-def short_sweeps(task: str, runs: Iterable[Wanted], extra: Mapping[str, Any]) -> list[ShortSweep]:
+def short_sweeps(
+    task: str, runs: Iterable[RunToCompare], extra: Mapping[str, Any]
+) -> list[ShortSweep]:
     """As few sweeps as hold every setting of ``runs`` once, shortened.
 
     A measurement has no training to cut short: each of its models is measured at preset smoke.
@@ -149,7 +151,7 @@ class RunPair:
     words: str
 
     def first_difference(self) -> str | None:
-        """In words; None if every byte is the same, and every setting of the older one is there."""
+        """What differs first; None if every byte is the same, and every older setting is there."""
         sides = ({"data": {}, "weights": m.weights, **m.facts()} for m in (self.old, self.new))
         if difference := next(_differences("", *sides), None):
             return difference
@@ -192,7 +194,7 @@ SECONDS_FOR_A_SIDE = 24 * 3600.0  # for all short runs of a sweep: a model may n
 
 
 def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
-    """In words, first to last."""
+    """All that differs, in words, first to last."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(k for k in new if k not in old)]:
             inner = f"{place}/{key}" if place else str(key)
@@ -318,15 +320,15 @@ def shown_sweep(settings: Mapping[str, Any]) -> str:
     words = []
     for key, value in settings.items():
         if key not in NAMES:
-            words.append(told_word(word(key, value)))
+            words.append(public_word(word(key, value)))
             continue
         listed = f"[{','.join(value)}]" if isinstance(value, list) else value
-        words.append(told_word(f"{key}={listed}"))
+        words.append(public_word(f"{key}={listed}"))
     return " ".join(words)
 
 
 def prove(
-    task: str, commit: str, runs: Sequence[Wanted], extra: Mapping[str, Any], report: Report
+    task: str, commit: str, runs: Sequence[RunToCompare], extra: Mapping[str, Any], report: Report
 ) -> dict[str, Outcome]:
     """Make and compare the short runs of one task, and write what they prove to the table.
 

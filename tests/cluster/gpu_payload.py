@@ -41,7 +41,7 @@ def look(seconds: float, report: Report) -> Seen:
     return Seen(gpus, share, node, begin, time.time())
 
 
-class NoLuggage:
+class NoPayload:
     """Nothing travels with a job but itself."""
 
     def found(self, job: Any) -> Any:

@@ -25,11 +25,11 @@ from bench.records.schema import FINISHED, Cost, RunRecord, read_record, write_r
 from bench.records.store import Store
 from bench.runs.serving import headline_of, identify, known_data
 from bench.runs.together import by_shape, most_together, together_of
-from bench.search.exchange import Exchange
+from bench.search.coordinator import Coordinator
 from bench.search.jobs import Job, JobStack, describe_loss
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search, wider_search
-from bench.search.study import ModelStudy, Seen
+from bench.search.study import ModelStudy, SeedResult
 from core.errors import UserError
 
 Trials = Sequence[optuna.Trial | None]
@@ -66,7 +66,7 @@ class ModelResult:
     lost: list[str] = field(default_factory=list)
 
 
-class Contender:
+class ModelSearch:
     """One model on its way through a sweep.
 
     After the trials, each with the first seed, the best setting is trained with all seeds, and from
@@ -79,7 +79,7 @@ class Contender:
         entry: Entry,
         storage: optuna.storages.BaseStorage,
         store: Store,
-        exchange: Exchange | None = None,
+        coordinator: Coordinator | None = None,
     ) -> None:
         self.entry, self.store = entry, store
         configuration = self.configuration = entry.configuration
@@ -96,7 +96,7 @@ class Contender:
 
         reach = [sweep.extend] if sweep.extend else []
         # A storage may serve several stores by turns.
-        shared = sweep.storage != JOURNAL and exchange is None
+        shared = sweep.storage != JOURNAL and coordinator is None
         store_path = [str(store.root.resolve())] if shared else []
         names = names_of(entry.space, *reach, *store_path)
         existing_names = optuna.get_all_study_names(storage)
@@ -108,7 +108,7 @@ class Contender:
             seed=seed,
             headline=headline_of(configuration),
             reach=reach_of(entry.space, sweep.extend),
-            exchange=exchange,
+            coordinator=coordinator,
         )
         self.study = self.open_study(space=entry.space, budget=sweep.n_trials)
         self.committed: Chosen | None = None  # in the place of trials
@@ -128,7 +128,7 @@ class Contender:
         self.pending: list[tuple[optuna.Trial, Configuration]] = []  # that no worker has yet
         self.finals: deque[Job] | None = None  # None until the trials have ended
         self.finals_ended = 0
-        self.over_seeds: dict[str, list[Seen]] = {}  # of settings that got all seeds
+        self.over_seeds: dict[str, list[SeedResult]] = {}  # of settings that got all seeds
         self.repeats: deque[Job] = deque()  # of the best setting, with the other seeds
         self.repeats_asked = self.repeats_ended = 0
         self._cannot_repeat = False  # since one of them came to no end of its own
@@ -191,7 +191,7 @@ class Contender:
         if (key := key_of(setting)) in self.over_seeds:
             return []
         _, *others = self.entry.at(setting).final_runs()
-        self.repeated = [self.study.seen(setting), *(Seen(None, None) for _ in others)]
+        self.repeated = [self.study.seen(setting), *(SeedResult(None, None) for _ in others)]
         self.over_seeds[key] = self.repeated
         self.repeats_asked += len(others)
         return [Job("best so far", run, "trial") for run in others]
@@ -224,7 +224,7 @@ class Contender:
 
     def _submit_next(self, ticket: int, jobs: deque[Job], executor: Executor) -> None:
         """The first of some jobs, and those that are trained with it."""
-        chosen = _taken(jobs, self._together([job.configuration for job in jobs]))
+        chosen = _pop_at(jobs, self._together([job.configuration for job in jobs]))
         self._submit(ticket, chosen, [None] * len(chosen), executor)
 
     def _submit(self, ticket: int, jobs: Sequence[Job], trials: Trials, executor: Executor) -> None:
@@ -240,7 +240,7 @@ class Contender:
             except UserError as error:  # a value that the space grew to
                 self.study.tell_failure(trial, "failed", str(error))
         places = self._together([chosen for _, chosen in self.pending])
-        return _taken(self.pending, places)
+        return _pop_at(self.pending, places)
 
     def _together(self, runs: Sequence[Configuration]) -> list[int]:
         """Places of the first of these runs and of those that are trained with it."""
@@ -300,7 +300,7 @@ class Contender:
             place = job.configuration.seed - self.configuration.seed
             validation = answer.metrics.get("validation", {})
             value = validation.get(self.study.headline.name)
-            self.repeated[place] = Seen(value, validation.get("loss"))
+            self.repeated[place] = SeedResult(value, validation.get("loss"))
 
     def interrupt(self) -> None:
         """Leave no trial running in the study; the next sweep queues them again."""
@@ -390,7 +390,7 @@ class Contender:
                 path.replace(folder / f"{path.stem}.record")  # no reader of *.json finds it
 
 
-def _taken(items: MutableSequence[Item], places: Sequence[int]) -> list[Item]:
+def _pop_at(items: MutableSequence[Item], places: Sequence[int]) -> list[Item]:
     """The items at some places, in ascending order, which are taken out of the others."""
     taken = [items[place] for place in places]
     for place in reversed(places):

@@ -18,7 +18,7 @@ from typing import Any
 from bench.config.settings import Configuration
 from bench.records import provenance
 from bench.records.code import code_hash
-from bench.records.equivalence import Name, settled_name
+from bench.records.equivalence import Name, canonical_name
 from bench.records.identity import identity_of, one_of_each
 from bench.records.provenance import version
 from bench.records.schema import FINISHED, Provenance, RunRecord, read_records
@@ -26,11 +26,11 @@ from bench.records.store import COMMITTED, Store
 from bench.runs.serving import device_class
 
 
-class Shelf:
+class RecordCatalog:
     """Records of one preset: the committed ones, or those below some folders, and a store's.
 
     Attributes:
-        committed, local: under their settled names, without trials; of one run one record.
+        committed, local: under their canonical names, without trials; of one run one record.
         every: both, and those of other presets, whose speeds tell something too.
         weights: keys of the trainings whose weights the store has.
     """
@@ -69,7 +69,7 @@ class Shelf:
             return ()
         key = (configuration.preset, configuration.device, configuration.setting)
         if key not in self._identities:
-            name, of_run = _settled(configuration)
+            name, of_run = _canonical(configuration)
             identities = []
             for data in self._data.get(_text(name.config["tasks"]), ()):
                 with_data = of_run.model_copy(update={"data": data})
@@ -103,11 +103,12 @@ def _committed(folders: tuple[Path, ...]) -> tuple[RunRecord, ...]:
 
 
 def _by_name(records: list[RunRecord]) -> dict[tuple[str, int], RunRecord]:
-    """By identity and seed; the later of two wins, as the store wins over what is committed."""
+    """Records by identity and seed; the later of two wins, as the store wins over what is
+    committed."""
     return {(r.identity, r.seed): r for r in records if r.outcome in FINISHED}
 
 
-def _settled(configuration: Configuration) -> tuple[Name, Provenance]:
+def _canonical(configuration: Configuration) -> tuple[Name, Provenance]:
     """The one name that all equal code gives a run, and its provenance but for the data."""
     no_gpu = version("torch").endswith("+cpu")
     of_run = {
@@ -117,14 +118,14 @@ def _settled(configuration: Configuration) -> tuple[Name, Provenance]:
         # Without a GPU here, a plan for device=cuda goes by the runs of the CPU.
         "device_class": "cpu" if no_gpu else device_class(configuration),
     }
-    provenance_of_run = _here().model_copy(update=of_run)
-    name = settled_name(configuration.resolved(), provenance_of_run)
+    provenance_of_run = _provenance_here().model_copy(update=of_run)
+    name = canonical_name(configuration.resolved(), provenance_of_run)
     codes = {"model_code": name.code.model_code, "task_code": name.code.task_code}
     return name, provenance_of_run.model_copy(update=codes)
 
 
 @cache
-def _here() -> Provenance:
+def _provenance_here() -> Provenance:
     """What all runs of this process have in common."""
     empty: dict[str, str] = dict.fromkeys(("model_code", "task_code", "precision"), "")
     return provenance.collect(data={}, device_class="cpu", started=datetime.now(UTC), **empty)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from models.layers.equal_keys import rows_of
 from models.memories.interface import Reading, wide
-from models.memories.nearest_neighbour import NearestNeighbour
 from models.memories.stored_pairs import euclidean
+from models.memories.tables.nearest_neighbour import NearestNeighbour
 
 FINE = 1e4  # stripes to a unit of length, for a hash that tells neighbours apart
 
@@ -86,7 +86,9 @@ class HashedTable(NearestNeighbour):
         """int64 (*batch, items, tables)."""
         with torch.no_grad():
             projected = torch.einsum("...k,tbk->...tb", wide(keys), wide(self.planes))
+            # The parity of a fine stripe: as random a bit as a side, which neighbours do not share.
             bits = projected > 0 if self.local else (FINE * projected).floor().remainder(2) > 0
+            # All bits as one whole number: buckets are equal where these are.
             powers = 2 ** torch.arange(bits.shape[-1], device=keys.device)
             return (bits * powers).sum(-1)
 
@@ -95,6 +97,7 @@ class HashedTable(NearestNeighbour):
         assert self._values is not None
         queries, stored = wide(keys), wide(self._keys)
         candidates = self._candidates(keys)
+        # The choice has no gradient; the closeness of what was chosen has.
         with torch.no_grad():
             index = euclidean(queries, stored).masked_fill(~candidates, torch.inf).argmin(-1)
         closeness = 1 / (1 + (queries - rows_of(stored, index)).square().sum(-1))
