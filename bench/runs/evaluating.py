@@ -14,7 +14,7 @@ from bench.config.tree import TARGET
 from bench.records.registry import file_of as card_of
 from bench.records.registry import known_model
 from bench.records.report import print_comparison, print_record
-from bench.records.schema import RunRecord
+from bench.records.schema import RunRecord, initial_seed
 from bench.runs.get_or_run import get_or_run
 from bench.runs.making import evaluate
 from bench.runs.measuring import MeasuringRun
@@ -94,7 +94,8 @@ def evaluate_again(request: EvaluationRequest) -> tuple[RunRecord, Metrics]:
         with examine_weights(saved).during_evaluation():
             for split in splits:
                 model, device = saved.model, saved.device
-                evaluations[split] = evaluate(saved.task, model, split, device, record.seed)
+                seed = initial_seed(record.restarts, record.seed)
+                evaluations[split] = evaluate(saved.task, model, split, device, seed)
     except UnfitModel as error:
         raise UserError(f"{record.run_id} is no result: {error}", VERIFICATION_FAILED) from None
     return record, measured_fields(saved.task, evaluations, splits[-1])["metrics"]

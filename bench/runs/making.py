@@ -27,7 +27,7 @@ from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
 from bench.runs.summaries import DivergedSummary, TrainedSummary, read_summary
 from bench.training.building import build_model, build_task, build_to_train
-from bench.training.seeding import kept_random_state, seed_generators
+from bench.training.seeding import evaluation_seed, kept_random_state, seed_generators
 from bench.training.storage import as_safetensors, load_weights, read_weights
 from bench.training.training import Member, TrainingDiverged, TrainingReport, total_steps
 from bench.training.unfit import UnfitModel
@@ -118,7 +118,9 @@ class TrainingRun(Run):
     def measure(self, split: Split) -> Evaluation:
         watched = self.examined.during_evaluation() if self.examined is not None else nullcontext()
         with self.phase(f"evaluating on {split}"), watched:
-            return evaluate(self.task, self.model, split, self.device, self.configuration.seed)
+            restarts = self.trained.restarts if self.trained else []
+            seed = initial_seed(restarts, self.configuration.seed)
+            return evaluate(self.task, self.model, split, self.device, seed)
 
     def conclude(self) -> None:
         runs = [self, *([self.training] if self.training else [])]
@@ -358,13 +360,14 @@ def evaluate(
     """The task's protocol on one split, without gradients and dropout.
 
     Args:
-        seed: of the run; a model that draws as it is evaluated draws the same each time.
+        seed: of the initial weights; a model that draws as it is evaluated draws the same each
+            time, as it did for the curve of validation.
 
     Raises:
         UnfitModel: an output on the way is no number.
     """
     with torch.no_grad(), kept_random_state(device), answers_are_numbers(model):
-        seed_generators(derive_seed(seed, "evaluation", split), device)
+        seed_generators(evaluation_seed(seed, split), device)
         return task.evaluate(model.eval(), split, device)
 
 

@@ -32,7 +32,7 @@ from bench.training.compiled import compiled, compiler_in_sentences, refuse_many
 from bench.training.numerics import set_numerics
 from bench.training.optimisation import build_optimizer, learning_rate_at, set_learning_rate
 from bench.training.parallel import Ranks, leading
-from bench.training.seeding import seed_generators
+from bench.training.seeding import evaluation_seed, seed_generators
 from bench.training.trainer import LightningEnvironment, LightningModule, SIGTERMException, Trainer
 from bench.training.training import (
     Stopped,
@@ -188,8 +188,9 @@ class TrainingModule(LightningModule):
         self.record.losses.append(loss)
 
     def _validate(self) -> None:
-        # Beside other members of a stack the generators are where these have left them.
-        seed_generators(derive_seed(self.seed, "validation", self.step), self.device)
+        # As for the evaluation at the end: a model that draws in eval mode has one and the same
+        # loss as the curve's last point and as the metric. The next step seeds its own draws.
+        seed_generators(evaluation_seed(self.seed, "validation"), self.device)
         self.model.eval()
         with torch.no_grad():
             loss = self.task.validation_loss(self.model, self.device)

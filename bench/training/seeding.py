@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from core.seeding import derive_seed
+
 
 def seed_python_generators(seed: int) -> None:
     """Seed the global generators of ``random`` and of NumPy, in about 10 microseconds."""
@@ -42,6 +44,15 @@ def seed_generators(seed: int, device: torch.device) -> None:
     else:
         torch.manual_seed(seed)
     seed_python_generators(seed)
+
+
+def evaluation_seed(seed: int, split: str) -> int:
+    """The seed of whatever a model draws as a split is measured, during training and after it.
+
+    Args:
+        seed: of the initial weights of the model.
+    """
+    return derive_seed(seed, "evaluation", split)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -165,12 +165,10 @@ def on_meta(model: nn.Module) -> nn.Module:
 def count_numbers(parameters: Iterable[Tensor]) -> int:
     """How many numbers parameters hold: each place of memory counts once, however many tensors, or
     positions of an expanded tensor, lie in it."""
-    by_memory: dict[int, list[Tensor]] = defaultdict(list)
-    for parameter in parameters:
-        by_memory[parameter.untyped_storage()._cdata].append(parameter)
     total = 0
     # Only tensors that may overlap are counted place by place, which takes memory.
-    for tensors in by_memory.values():
+    for group in _that_touch({str(k): tensor for k, tensor in enumerate(parameters)}):
+        tensors = [*group.values()]
         if any(map(_repeats, tensors)) or _meet(tensors):
             total += torch.cat([_places(tensor) for tensor in tensors]).unique().numel()
         else:
@@ -213,9 +211,7 @@ def examine_storage(model: nn.Module) -> None:
             )
     _refuse_what_no_file_holds(model.state_dict())
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
-    by_memory: dict[int, list[str]] = defaultdict(list)
     for name, tensor in tensors.items():
-        by_memory[tensor.untyped_storage()._cdata].append(name)
         if tensor.requires_grad and _repeats(tensor):
             raise UnfitModel(
                 f"parameter {name} is an expanded tensor: its {tensor.numel()} numbers lie in "
@@ -223,10 +219,10 @@ def examine_storage(model: nn.Module) -> None:
                 "them: make it whole by .clone(), or keep the small tensor as the parameter and "
                 "expand it in forward"
             )
-    for names in by_memory.values():
-        for number, first in enumerate(names):
-            for second in names[number + 1 :]:
-                _refuse_overlap({first: tensors[first], second: tensors[second]})
+    for group in _that_touch(tensors):
+        # In the order of the model, which a sentence follows.
+        for first, second in combinations([name for name in tensors if name in group], 2):
+            _refuse_overlap({first: tensors[first], second: tensors[second]})
 
 
 def _refuse_overlap(pair: Mapping[str, Tensor]) -> None:
@@ -297,21 +293,50 @@ def _meet(tensors: list[Tensor]) -> bool:
     return torch.cat([_places(tensor) for tensor in tensors]).unique().numel() < apart
 
 
+def _that_touch(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+    """The tensors in groups, of which no two have a byte between their first and last in common.
+
+    Addresses decide, not storages: NumPy and DLPack give one memory a second storage."""
+    groups: list[dict[str, Tensor]] = []
+    place = "", 0  # the memory of the last group, and where it ends there
+    ordered = [(_memory(t), *_range(t), name) for name, t in tensors.items() if t.numel()]
+    for memory, first, end, name in sorted(ordered):
+        if memory == place[0] and first < place[1]:
+            groups[-1][name] = tensors[name]
+            place = memory, max(place[1], end)
+        else:
+            groups.append({name: tensors[name]})
+            place = memory, end
+    return groups
+
+
+def _memory(tensor: Tensor) -> str:
+    """In which memory a tensor has its address; without content, each storage is one."""
+    of_storage = f" {tensor.untyped_storage()._cdata}" if tensor.is_meta else ""
+    return f"{tensor.device}{of_storage}"
+
+
+def _first_byte(tensor: Tensor) -> int:
+    if tensor.is_meta:
+        return int(tensor.storage_offset()) * tensor.element_size()
+    return tensor.data_ptr()
+
+
 def _range(tensor: Tensor) -> tuple[int, int]:
     """First byte and last + 1 of what a tensor uses of its memory."""
     size = tensor.element_size()
     reach: int = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    first = int(tensor.storage_offset()) * size
+    first = _first_byte(tensor)
     return first, first + (reach + 1) * size
 
 
 def _places(tensor: Tensor) -> Tensor:
     """The byte at which each number of a tensor begins, (numel,) int64."""
-    places = torch.full((1,), int(tensor.storage_offset()), dtype=torch.int64, device="cpu")
+    places = torch.zeros(1, dtype=torch.int64, device="cpu")
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         axis = torch.arange(size, dtype=torch.int64, device="cpu") * stride
         places = (places[:, None] + axis).flatten()
-    return places * tensor.element_size()
+    return _first_byte(tensor) + places * tensor.element_size()
 
 
 class SavedTensors:

@@ -24,6 +24,7 @@ from core.errors import UserError, nearest
 from reproduce.claims.grammar import Measured, Rule, Runs
 
 Records = Sequence[RunRecord]
+BUDGET = ("training.steps", "training.epochs")
 FIRST = ("task", "preset", "tasks.", "training.steps")  # settings that a reader looks for first
 
 
@@ -57,8 +58,11 @@ def refuse_different(rule: Rule, records: Records) -> None:
     """Refuse a rule whose runs are of different tasks or presets, unless each of its runs says so
     itself: by its task, or by a function that chooses its records.
 
+    Sides of one task are refused, too, where they differ in a setting of the task or in their
+    length of training that not each of them names: such a difference is not one of the models.
+
     Raises:
-        UserError: which tasks or presets, and how to name one.
+        UserError: which tasks, presets or settings, and how to name one.
     """
     sides = _runs_of(rule)
     for name in ("task", "preset"):
@@ -84,16 +88,18 @@ def refuse_different(rule: Rule, records: Records) -> None:
             which = "the two sides" if len(sides) == 2 else "the runs of the rule"
             values = ", ".join(_shortened([*all_values]))
             raise UserError(f"{which} are of different {name}s ({values}): {way_on}")
+    if difference := _unequal(sides, records):
+        raise UserError(difference)
 
 
 def remarks(rule: Rule, records: Records) -> list[str]:
     """What a reader of the verdict must know: settings with values that no run has, runs of one
-    seed that differ, of which only the latest counts, and sides that differ in what was asked."""
+    seed that differ, of which only the latest counts."""
     sides = _runs_of(rule)
     sentences: list[str] = []
     for runs in sides:
         sentences += filter(None, [_without_value(runs, records), _mixed(runs, records)])
-    return [*sentences, *filter(None, [_unequal(sides, records)])]
+    return sentences
 
 
 def _runs_of(rule: Rule) -> list[Runs]:
@@ -231,7 +237,7 @@ def _mixed(runs: Runs, records: Records) -> str:
 
 
 def _unequal(sides: Sequence[Runs], records: Records) -> str:
-    """In which settings of the task, or in how many steps, the sides differ though not every side
+    """In which settings of the task, or in how long a training, sides differ though not each one
     names them; "" where in none, or where they are of different tasks on purpose."""
     values_by_side: list[dict[str, set[str]]] = []
     tasks = set()
@@ -240,7 +246,7 @@ def _unequal(sides: Sequence[Runs], records: Records) -> str:
         for record in filter(runs.has, records):
             tasks.add(record.task)
             for key, value in _settings(record).items():
-                is_budget = key == "training.steps" and record.role != "baseline"
+                is_budget = key in BUDGET and record.role != "baseline"
                 if key.startswith("tasks.") or is_budget:
                     values[key].add(repr(value))
         values_by_side.append(values)

@@ -30,12 +30,12 @@ def judge(rule: Rule, records: Iterable[RunRecord], level: float = LEVEL) -> Fin
     Returns:
         ``verdict`` ("reproduced", "contradicted" or "not enough evidence"), ``evidence`` in words,
         ``seeds``, and ``seeds_needed`` to settle an open one. The evidence ends with a note where
-        runs of one seed differ, where no run has a value that is asked for, or where the sides
-        differ in a setting of the task or in their steps and do not name it.
+        runs of one seed differ, or where no run has a value that is asked for.
 
     Raises:
         UserError: a model, task, setting or metric that there is not, runs of different tasks or
-            presets, or something else than a rule, records and a level.
+            presets, sides that differ in a setting of the task or in their length of training
+            that they do not name, or something else than a rule, records and a level.
 
     Example::
 

@@ -168,9 +168,10 @@ def test_a_model_that_changes_is_called_once_a_step(
     loss = training_loss_of(padded, counted, 3, SIZE)
     count_training_flops(counted, padded.training_batch(3, 1, SIZE), loss)
     trained(model, padded, tmp_path)
-    # Once more before the first step: whether a call changes it.
+    # Before the first step it is asked whether a call changes it; the count of those calls stands
+    # beside a buffer in some kinds, and is put back with it.
     asked_before = model.training_calls - STEPS
-    assert 1 <= asked_before <= SIZE
+    assert 0 <= asked_before <= SIZE
 
 
 @pytest.mark.bitwise

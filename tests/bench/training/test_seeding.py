@@ -19,6 +19,7 @@ from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.stack import Member, fit_together
 from bench.training.training import TrainingReport
 from core.seeding import derive_seed
+from tasks.interface import Task
 from tests.bench.training import drawing_guests as guests
 from tests.configurations import compose
 from tests.models.built import CHANNELS_ALONE, GUESTS, NAMES, SMALL, hyperparameters
@@ -215,3 +216,49 @@ def test_a_stack_sees_draws_and_changed_buffers() -> None:
         assert torch.equal(model.running_mean, torch.zeros(2))
     with unchanged_buffers(model):
         model.weight.data.add_(1)
+
+
+class Noisy(guests.Guest):
+    """Draws as it is evaluated, too."""
+
+    def change(self, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden + torch.randn_like(hidden)
+
+
+@pytest.mark.bitwise
+def test_the_curve_of_validation_ends_at_the_metric_of_a_model_that_draws(tmp_path: Path) -> None:
+    configuration = compose(["tasks=regbench", "models=lstm", "preset=smoke"])
+    settings = configuration.training.model_copy(update={"steps": 4, "validate_every": 2})
+    task = build_task(configuration)
+    model = Noisy(task.specification())
+    checkpoint = tmp_path / "checkpoint.pt"
+    report = fit(model, task, settings, seed=3, device=CPU, checkpoint=checkpoint)
+    assert report.validation_losses[-1] == task_loss(task, model, 3)
+    assert report.validation_losses[-1] != task_loss(task, model, 4)  # that it does draw
+
+
+def task_loss(task: Task, model: nn.Module, seed: int) -> float:
+    """The validation loss, drawn as for a record's metrics."""
+    with torch.no_grad(), kept_random_state(CPU):
+        seed_generators(derive_seed(seed, "evaluation", "validation"), CPU)
+        model.eval()
+        return task.validation_loss(model, CPU)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gpt2"])
+@pytest.mark.bitwise
+def test_validation_moves_no_draw_of_the_training(name: str, tmp_path: Path) -> None:
+    words = ["models.dropout=0.1"] if name == "gpt2" else []
+    configuration = compose(["tasks=regbench", f"models={name}", "preset=smoke", *words])
+    task, found = build_task(configuration), []
+    for interval in (1, None):
+        update = {"steps": 4, "validate_every": interval}
+        settings = configuration.training.model_copy(update=update)
+        model = build_model(configuration, task, 0)
+        checkpoint = tmp_path / f"{interval}.pt"
+        report = fit(model, task, settings, seed=0, device=CPU, checkpoint=checkpoint)
+        found.append((report, model.state_dict()))
+    (often, first), (once, second) = found
+    assert (len(often.validation_losses), often.losses) == (4, once.losses)
+    assert often.validation_losses[-1] == once.validation_losses[-1]
+    assert all(torch.equal(first[key], second[key]) for key in first)

@@ -119,6 +119,15 @@ def later_rows(model: Network) -> None:
     )
 
 
+def through_numpy(model: Network) -> None:
+    rows = torch.from_numpy(model.embed.weight.detach().numpy()[1:])
+    model.later = nn.Parameter(rows)
+
+
+def through_dlpack(model: Network) -> None:
+    model.later = nn.Parameter(torch.from_dlpack(model.embed.weight.detach().numpy()))
+
+
 def expanded(model: Network) -> None:
     model.out.weight = nn.Parameter(torch.randn(1, WIDTH).expand(ROWS, WIDTH))
 
@@ -141,6 +150,8 @@ def frozen_in_parameter(model: Network) -> None:
         (transposed, r"embed\.weight and out\.weight are two parameters that lie in one memory"),
         (same_data, r"embed\.weight and out\.weight are two parameters that lie in one memory"),
         (later_rows, r"embed\.weight and out\.weight are two parameters that lie in one memory"),
+        (through_numpy, r"later and embed\.weight are two parameters that lie in one memory"),
+        (through_dlpack, r"later and embed\.weight are two parameters that lie in one memory"),
         (expanded, r"out\.weight is an expanded tensor: its 20 numbers lie in 4 places"),
         (sliding, r"out\.weight is an expanded tensor: its 20 numbers lie in 8 places"),
         (buffer_in_parameter, r"first_row, which is not trained, lies in the memory of .*embed"),
@@ -241,6 +252,10 @@ def test_numbers_are_counted_by_their_places() -> None:
     ]
     for tensors in groups:
         assert count_numbers(tensors) == len(set.union(*map(addresses, tensors)))
+
+
+def test_numbers_of_one_memory_are_counted_once_through_numpy() -> None:
+    assert count_parameters(overlapping(through_numpy)) == count_parameters(Network())
 
 
 def test_counts_are_the_same_without_memory() -> None:

@@ -147,14 +147,35 @@ def test_committed_records_of_all_presets_are_refused_without_one() -> None:
         judge(within(ACCURACY.of(GPT2), 0.5), regbench)
 
 
-def test_sides_that_differ_in_the_task_or_its_steps_are_told(records: list[RunRecord]) -> None:
+def test_sides_that_differ_in_the_task_or_its_steps_get_no_verdict(
+    records: list[RunRecord],
+) -> None:
     few = GPT2.but("GPT2, few", {"tasks.training_automata": 100, "tasks.variant": "held_out"})
     many = GPT2.but("GPT2, many", {"tasks.training_automata": 500, "tasks.variant": "held_out"})
     named = judge(above(ACCURACY.of(many), ACCURACY.of(few)), records)
     assert "the sides differ" not in named.evidence
     mosaic = Runs("Mosaic", model="memory_mosaic", settings=few.settings)
-    unnamed = judge(above(ACCURACY.of(mosaic), ACCURACY.of(GPT2)), records)
-    assert "the sides differ in tasks.training_automata (100 and 100, 500)" in unnamed.evidence
+    differ = (
+        r"the sides differ in tasks.training_automata \(100 and 100, 500\), .*: name the values"
+    )
+    with pytest.raises(UserError, match=differ):
+        judge(above(ACCURACY.of(mosaic), ACCURACY.of(GPT2)), records)
+    s4d, conv = (Runs(name, model=name) for name in ("s4d", "conv"))
+    with pytest.raises(UserError, match=r"the sides differ in tasks\.variant \(held_out and mixed"):
+        judge(above(ACCURACY.of(s4d), ACCURACY.of(conv), by=0.05), of_variants("held_out", "mixed"))
+    same = above(ACCURACY.of(s4d), ACCURACY.of(conv), by=0.05)
+    assert judge(same, of_variants("mixed", "mixed")).verdict == "reproduced"
+
+
+def of_variants(first: str, second: str) -> list[RunRecord]:
+    """Runs of two models, each on data of one variant."""
+    return [
+        make_run(s, score + s / 1000, task="regbench", model=name).model_copy(
+            update={"config": {"tasks": {"variant": variant}}}
+        )
+        for name, variant, score in (("s4d", first, 0.9), ("conv", second, 0.7))
+        for s in range(5)
+    ]
 
 
 def test_the_file_of_a_class_tells_its_runs_from_those_of_another_file(
