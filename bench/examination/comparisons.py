@@ -129,8 +129,10 @@ class Comparisons:
             first = self.reader.read(model, sequences.inputs, training)
             return within(first, self.reader.read(model, sequences.changed, training))
 
+        if training and self._each_call_differs(sequences, within(outputs, others)):
+            return
         difference = self.differ(pair, sequences.length, within(outputs, others))
-        if difference is None or (training and self._each_call_differs(sequences, difference)):
+        if difference is None:
             return
         mode = " in training mode" if training else ""
         if self._row_alone_changes(sequences, difference.row, training):
@@ -146,13 +148,18 @@ class Comparisons:
             f"({difference})"
         )
 
-    def _each_call_differs(self, sequences: CutSequences, difference: OutputDifference) -> bool:
+    def _each_call_differs(
+        self, sequences: CutSequences, computed: tuple[Tensor, Tensor, Tensor]
+    ) -> bool:
         """Whether the same inputs differ as much from call to call, as by a count of calls in
         training mode; ``repeatability.py`` knows whether a checkpoint keeps that."""
-        first, second = (self.reader.read(self.model, sequences.inputs, True) for _ in range(2))
         terms = sum_lengths(self.model, sequences.length)
+        ratio = largest_difference(*computed, terms).ratio
+        if ratio <= 1:
+            return False
+        first, second = (self.reader.read(self.model, sequences.inputs, True) for _ in range(2))
         between_calls = largest_difference(first, second, sizes_of(first), terms).ratio
-        return between_calls > 1 and difference.ratio <= MARGIN * between_calls
+        return between_calls > 1 and ratio <= MARGIN * between_calls
 
     def _row_alone_changes(self, sequences: CutSequences, row: int, training: bool) -> bool:
         """Whether it is the future of a row, and not the rows beside it, that changes its past."""
