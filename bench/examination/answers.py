@@ -112,6 +112,31 @@ def calls_through(model: nn.Module, ask: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
+def method_through(model: nn.Module, name: str, ask: Callable[..., Any]) -> Iterator[None]:
+    """In this block a call of a method of ``model`` is ``ask(method, *arguments, **named)``.
+
+    Raises:
+        UnfitModel: the model has replaced it meanwhile.
+    """
+    earlier, asked = vars(model).get(name), partial(ask, getattr(model, name))
+    _set(model, name, asked)
+    try:
+        yield
+        if vars(model).get(name) is not asked:
+            raise UnfitModel(
+                f"the model has replaced its method {name} while it was evaluated, so that nobody "
+                "saw what was scored: leave attributes of the model as they are in forward and eval"
+            )
+    finally:
+        if vars(model).get(name) is not asked:
+            pass  # it is what the model made of it
+        elif earlier is None:
+            object.__delattr__(model, name)
+        else:
+            _set(model, name, earlier)
+
+
+@contextmanager
 def answers_are_numbers(model: nn.Module) -> Iterator[None]:
     """In this block, in which a task evaluates ``model``, whatever the model answers is looked at,
     and it works on copies of what it is given.

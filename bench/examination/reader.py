@@ -73,11 +73,17 @@ class ModelReader:
         self.seed_draws(inputs.device)
         by_hidden = self.by_hidden if hidden is None else hidden
         ask: Any = model.hidden if by_hidden else model
-        passed, before = inputs.clone(), _random_state(inputs.device)
+        kind = type(model)
+        passed, before = inputs.clone(), random_state(inputs.device)
         with kept_settings() as changed:
             outputs = plain(ask(passed))
         refuse_other_settings(changed)
-        self.left = _random_state(inputs.device)
+        if type(model) is not kind:
+            raise UnfitModel(
+                "the model has replaced its class as it was called, so that another one would be "
+                "scored than was trained: leave it as it is"
+            )
+        self.left = random_state(inputs.device)
         self.drew = before != self.left
         self.wrote = self.wrote or not torch.equal(passed, inputs)
         return outputs
@@ -106,7 +112,8 @@ def refuse_own_seeds(first: ModelReader, second: ModelReader) -> None:
             )
 
 
-def _random_state(device: torch.device) -> dict[str, object]:
+def random_state(device: torch.device) -> dict[str, object]:
+    """The state of each generator that is seeded, by its name."""
     of_python, *of_numpy = state_of_python_generators()
     states = {
         "PyTorch's generator": torch.get_rng_state().numpy().tobytes(),

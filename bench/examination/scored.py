@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bench.examination.answers import calls_through
+from bench.examination.answers import calls_through, method_through
 from bench.examination.comparisons import Comparisons
 from bench.examination.elsewhere import ComparedElsewhere
 from bench.examination.examination import left_as_it_was
 from bench.examination.fresh_process import ModelRecipe
+from bench.examination.generation import WatchedGeneration
 from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden, plain
 from bench.examination.sequences import FEWEST_ROWS, CutSequences, SequenceSource
 from bench.training.seeding import GeneratorStates
@@ -63,32 +64,15 @@ def watched_calls(
         after(outputs, False)
         return outputs
 
-    earlier, by_hidden = vars(model).get(HIDDEN), offers_hidden(model)
-    if by_hidden:
-        method: Any = model.hidden
+    def watched_hidden(method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        before(_sequences(arguments))
+        outputs = plain(method(*arguments, **named))
+        after(outputs, True)
+        return outputs
 
-        def watched(*arguments: Any, **named: Any) -> Any:
-            before(_sequences(arguments))
-            outputs = plain(method(*arguments, **named))
-            after(outputs, True)
-            return outputs
-
-        object.__setattr__(model, HIDDEN, watched)  # no part of the model
-    try:
-        with calls_through(model, watched_call):
-            yield
-        if by_hidden and vars(model).get(HIDDEN) is not watched:
-            raise UnfitModel(
-                "the model has replaced its method hidden while it was evaluated, so that nobody "
-                "saw what was scored: leave attributes of the model as they are in forward and eval"
-            )
-    finally:
-        if by_hidden and vars(model).get(HIDDEN) is not watched:
-            pass  # it is what the model made of it
-        elif by_hidden and earlier is None:
-            object.__delattr__(model, HIDDEN)
-        elif by_hidden:
-            object.__setattr__(model, HIDDEN, earlier)
+    hidden = method_through(model, HIDDEN, watched_hidden) if offers_hidden(model) else None
+    with hidden or nullcontext(), calls_through(model, watched_call):
+        yield
 
 
 def _sequences(arguments: tuple[Any, ...]) -> Tensor | None:
@@ -137,6 +121,7 @@ class ScoredBatch:
         self.model, self.specification, self.seed = model, specification, seed
         self.recipe, self.positions = recipe, positions
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "a scored batch"))
+        self.generation = WatchedGeneration(model, specification, seed)
         self.inputs: Tensor | None = None
         # What the calls on their way were given, and the states of the generators then.
         self.asked: list[tuple[Tensor | None, GeneratorStates]] = []
@@ -154,7 +139,9 @@ class ScoredBatch:
         self.calls, self.sample, self.replayed, self.asked, self.seen = 0, None, None, [], 0
         if self.before is None:  # what is noted in parameters or buffers is of later calls
             self.before = SavedTensors(self.model)
-        with watched_calls(self.model, self._look, self._draw):
+        # The models of this repository are tested for it.
+        generation = self.generation.watching() if self.recipe is not None else nullcontext()
+        with watched_calls(self.model, self._look, self._draw), generation:
             yield
 
     def _look(self, inputs: Tensor | None) -> None:
@@ -205,6 +192,7 @@ class ScoredBatch:
                 self.before.restore()
             if self.sample is not None and self.replayed is not None:
                 self._replay(self.sample, self.replayed)
+            self.generation.examine()
             if self.recipe is not None and self.sample is not None:
                 self._ask_elsewhere(self.recipe, self.sample)
 
