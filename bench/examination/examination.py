@@ -39,8 +39,8 @@ from bench.examination.examined import Examined
 from bench.examination.examiner import Examiner
 from bench.examination.reader import ModelReader, offers_hidden
 from bench.examination.rounding import MARGIN, largest_difference, sizes_of, sum_lengths
+from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import kept_random_state
-from bench.training.storage import SavedTensors
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 

@@ -23,7 +23,7 @@ from bench.examination.sequences import (
 )
 from bench.examination.untouched import UntouchedCopy
 from bench.records.schema import Passed
-from bench.training.storage import SavedTensors
+from bench.training.saved_tensors import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification

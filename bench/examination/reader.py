@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from bench.training.numerics import kept_settings, refuse_other_settings
+from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import seed_generators, state_of_python_generators
-from bench.training.storage import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 

@@ -156,6 +156,7 @@ def _examine(
         if outputs.requires_grad:
             outputs.float().square().mean().backward()
         model.zero_grad(set_to_none=True)
+    _refuse_weights_of_a_mode(model)
     state = model.state_dict()
     after = dict(model.named_buffers())
     changed = tuple(name for name in _other(before, after) if name in after and name in state)
@@ -228,6 +229,19 @@ def _compare_processes(
             "the model is not the same when two processes build it from one seed "
             f"({differing or 'its outputs in training'}): "
             f"it depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
+        )
+
+
+def _refuse_weights_of_a_mode(model: nn.Module) -> None:
+    """Weights are saved in one mode and loaded in another."""
+    state = {name: value.clone() for name, value in model.train().state_dict().items()}
+    names = _other(state, model.eval().state_dict())
+    model.train()
+    if names:
+        raise UnfitModel(
+            f"the model changes {_first_names(names)} as it is put into eval mode (layers that "
+            "merge weights do), so that weights which are saved there are not those of its "
+            "training: leave parameters and buffers as they are in train and eval"
         )
 
 

@@ -18,8 +18,8 @@ from bench.examination.fresh_process import ModelRecipe
 from bench.examination.generation import WatchedGeneration
 from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden, plain
 from bench.examination.sequences import FEWEST_ROWS, CutSequences, SequenceSource
+from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import GeneratorStates
-from bench.training.storage import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification

@@ -1,5 +1,5 @@
-"""Files of weights, which tensors of a model share memory, and what calls change of them: what
-follows for training, counting and saving.
+"""Files of weights, and which tensors of a model share memory: what follows for training, counting
+and saving.
 
 Two names of one parameter ("tied" weights: an output matrix that is the embedding, one block used
 in every layer) are one parameter: an optimiser updates it once, a file of weights holds it once,
@@ -10,7 +10,7 @@ would each be updated, so that each step changes it twice: such a model is refus
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -25,9 +25,6 @@ from torch.nn.parameter import is_lazy
 from bench.training.unfit import UnfitModel
 from core.errors import RUN_FAILED, UserError
 from core.files import open_regular
-
-# What every module has: its parts, hooks and mode, which are no notes of its own.
-PARTS = frozenset(vars(nn.Module()))
 
 
 def shared_names(state: Mapping[str, Tensor]) -> dict[str, str]:
@@ -337,88 +334,3 @@ def _places(tensor: Tensor) -> Tensor:
         axis = torch.arange(size, dtype=torch.int64, device="cpu") * stride
         places = (places[:, None] + axis).flatten()
     return _first_byte(tensor) + places * tensor.element_size()
-
-
-class SavedTensors:
-    """The parameters and buffers of a model as they are now: a call may count what it has seen in a
-    buffer, move an average of its weights, draw a projection anew, or limit weights. What a module
-    notes beside a tensor goes with it: up to where a cache in a buffer is filled, for instance."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.saved: list[tuple[dict[str, Any], str, Tensor | None, Tensor | None]] = []
-        self.names: list[str] = []
-        self.versions: list[int] = []
-        self.notes: list[_SavedNotes] = []
-        for prefix, module in model.named_modules():
-            notes = _SavedNotes(module)
-            for tensors in (module._parameters, module._buffers):
-                for name, tensor in tensors.items():
-                    value = None if tensor is None else tensor.detach().clone()
-                    self.saved.append((tensors, name, tensor, value))
-                    self.names.append(f"{prefix}.{name}" if prefix else name)
-                    self.versions.append(0 if tensor is None else tensor._version)
-                    self.notes.append(notes)
-
-    def changed(self) -> list[str]:
-        """Names of those that calls since then have written into, were it the same numbers, or
-        have replaced by other numbers. One that was made, or made larger, is a cache."""
-        names = []
-        for full_name, version, (tensors, name, tensor, value) in zip(
-            self.names, self.versions, self.saved, strict=True
-        ):
-            now = tensors.get(name)
-            if tensor is None or value is None or now is None:
-                continue
-            if now.shape != value.shape or now.dtype != value.dtype:
-                continue
-            # What is written through ``.data`` has the version that it had.
-            written = now is tensor and now._version != version
-            if written or not bool(((now == value) | (now.isnan() & value.isnan())).all()):
-                names.append(full_name)
-        return names
-
-    def restore(self) -> None:
-        """Give the model these tensors again, with the numbers that they had, and their modules
-        what they noted beside them."""
-        for (tensors, name, tensor, value), notes in zip(self.saved, self.notes, strict=True):
-            other = tensors.get(name) is not tensor
-            if tensor is not None and value is not None and not torch.equal(tensor, value):
-                tensor.data.copy_(value)
-                other = True
-            tensors[name] = tensor
-            if other:
-                notes.restore()
-
-
-class _SavedNotes:
-    """What a module keeps as plain attributes: numbers, tensors, lists, dictionaries, sets."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.attributes = vars(module)
-        self.saved = {
-            name: (value, _content(value))
-            for name, value in self.attributes.items()
-            if name not in PARTS
-        }
-
-    def restore(self) -> None:
-        """Give the module these again, with what was in them; what is new stays."""
-        for name, (value, content) in self.saved.items():
-            if isinstance(value, Tensor):
-                if value.shape == content.shape and not torch.equal(value, content):
-                    value.data.copy_(content)
-            elif content is not None:
-                value.clear()
-                (value.extend if isinstance(value, list | deque) else value.update)(content)
-            self.attributes[name] = value
-
-
-def _content(value: Any) -> Any:
-    """What is in a tensor or container, one level deep; None for all else."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, list | deque):
-        return list(value)
-    return (
-        dict(value) if isinstance(value, dict) else set(value) if isinstance(value, set) else None
-    )

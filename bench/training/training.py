@@ -13,8 +13,8 @@ from torch import nn
 from bench.config.settings import TrainingSettings
 from bench.records.code import is_own
 from bench.training.compiled import Loss
+from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import kept_random_state
-from bench.training.storage import SavedTensors
 from core.errors import UserError
 from tasks import measurement
 from tasks.interface import Batch, Task

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from bench.training.optimisation import build_optimizer
+from bench.training.saved_tensors import SavedTensors
 from bench.training.storage import (
-    SavedTensors,
     as_safetensors,
     count_numbers,
     count_parameters,
