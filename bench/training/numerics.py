@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.utils import _python_dispatch
+from torch.utils._device import DeviceContext
 
 from bench.config.limits import gpu_share
 from bench.training.memory import keep_freed_memory
@@ -38,6 +40,35 @@ def _set_default_device(device: torch.device) -> None:
     torch.set_default_device(None if device == torch.device("cpu") else device)
 
 
+def _autocast(kind: str) -> ProcessSetting:
+    def set_enabled(enabled: bool) -> None:
+        torch.set_autocast_enabled(kind, enabled)
+        if not enabled:  # what was entered and never left keeps copies of weights as they were
+            torch.autocast_decrement_nesting()
+            torch.clear_autocast_cache()
+
+    return ProcessSetting(partial(torch.is_autocast_enabled, kind), set_enabled)
+
+
+def _open_function_modes() -> int:
+    """Without that of a default device, which is a setting of its own."""
+    modes = torch.overrides._get_current_function_mode_stack()
+    return sum(not isinstance(mode, DeviceContext) for mode in modes)
+
+
+def _open_dispatch_modes() -> int:
+    return len(_python_dispatch._get_current_dispatch_mode_stack())
+
+
+def _let_modes_be(
+    count: Callable[[], int], leave: Callable[[], Any], enter: Callable[[], Any], number: int
+) -> None:
+    while count() > number:
+        leave()
+    while count() < number:
+        enter()
+
+
 SETTINGS: dict[str, ProcessSetting] = {
     "default type": ProcessSetting(torch.get_default_dtype, torch.set_default_dtype),
     "default device": ProcessSetting(torch.get_default_device, _set_default_device),
@@ -55,6 +86,26 @@ SETTINGS: dict[str, ProcessSetting] = {
     "TF32 of cuDNN": _flag_of_cudnn("allow_tf32"),
     "benchmark of cuDNN": _flag_of_cudnn("benchmark"),
     "determinism of cuDNN": _flag_of_cudnn("deterministic"),
+    "autocast": _autocast("cpu"),
+    "autocast of GPUs": _autocast("cuda"),
+    "open function modes": ProcessSetting(
+        _open_function_modes,
+        partial(
+            _let_modes_be,
+            _open_function_modes,
+            torch.overrides._pop_mode,
+            lambda: torch.overrides.BaseTorchFunctionMode().__enter__(),
+        ),
+    ),
+    "open dispatch modes": ProcessSetting(
+        _open_dispatch_modes,
+        partial(
+            _let_modes_be,
+            _open_dispatch_modes,
+            _python_dispatch._pop_mode,
+            lambda: _python_dispatch.BaseTorchDispatchMode().__enter__(),
+        ),
+    ),
 }
 # The function of PyTorch by which a setting is changed, for sentences.
 FUNCTIONS = {
@@ -68,6 +119,10 @@ FUNCTIONS = {
     "TF32 of cuDNN": "torch.backends.cudnn.allow_tf32",
     "benchmark of cuDNN": "torch.backends.cudnn.benchmark",
     "determinism of cuDNN": "torch.backends.cudnn.deterministic",
+    "autocast": "torch.autocast",
+    "autocast of GPUs": "torch.autocast",
+    "open function modes": "TorchFunctionMode.__enter__",
+    "open dispatch modes": "TorchDispatchMode.__enter__",
 }
 # What a model is made of: once they were others, its weights are not those of its record.
 OF_WEIGHTS = ("default type", "default device")

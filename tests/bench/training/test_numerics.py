@@ -19,6 +19,10 @@ OTHER_VALUES = {
     "deterministic algorithms": True,
     "precision of products": "medium",
     "anomaly detection": True,
+    "autocast": True,
+    "autocast of GPUs": True,
+    "open function modes": 2,
+    "open dispatch modes": 1,
 }
 FLAGS = ("TF32 of cuDNN", "benchmark of cuDNN", "determinism of cuDNN")
 
