@@ -3,6 +3,7 @@
 A fault is the only thing that tells one from another.
 """
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -166,6 +167,20 @@ class InHalf(Guest):
         return (coarse.cumsum(1) @ torch.eye(WIDTH, dtype=torch.bfloat16)).to(vectors) / LONGEST
 
 
+class ByTorchJit(Guest):
+    """A part that torch.jit has traced, whose parameters lie in no dictionary."""
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            part: Any = torch.jit.trace(nn.Linear(WIDTH, WIDTH), torch.zeros(1, 2, WIDTH))
+        self.part = part
+
+    def added(self, vectors: Tensor) -> Tensor:
+        added: Tensor = self.part(vectors)
+        return added
+
+
 class Sharp(Guest):
     """Large exponentials, which stretch the errors of what is below them."""
 
@@ -187,4 +202,5 @@ LOOKS: dict[str, Made] = {
     "counts": Counts,
     "bfloat16 inside": InHalf,
     "sharp": Sharp,
+    "traced": ByTorchJit,
 }

@@ -122,3 +122,20 @@ def test_outputs_are_plain_tensors_before_anything_is_computed_from_them() -> No
     model = made(AnswersItself).eval()
     with answers_are_numbers(model), torch.no_grad():
         assert type(model(tokens())) is Tensor
+
+
+class Replaced(Guest):
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = super().forward(inputs)
+        self.__class__ = ShowsAll  # type: ignore[assignment]
+        return outputs
+
+
+class ShowsAll(Guest):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs) + shown(inputs)
+
+
+def test_a_class_that_a_call_replaces_is_named() -> None:
+    with pytest.raises(UnfitModel, match="has replaced its class as it was called"):
+        examined(made(Replaced))

@@ -54,6 +54,13 @@ def test_buffers_of_the_state_dict_that_training_changes_are_named() -> None:
     assert examined(guests.Running) == ("average",)
 
 
+def test_weights_that_eval_mode_changes_are_named() -> None:
+    """A run saves its weights in eval mode, and loads them into a model in training mode."""
+    sentence = "changes whole as it is put into eval mode .layers that merge weights do"
+    with pytest.raises(UnfitModel, match=sentence):
+        examined(guests.Merges)
+
+
 TWICE = r"is not the same when it is built twice from one seed \(factor\): it depends on what no "
 OUTPUTS = "built twice from one seed with equal weights, gives two outputs in training"
 LOST = r"training changes {}.* but no checkpoint keeps it"

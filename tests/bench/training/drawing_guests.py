@@ -291,3 +291,26 @@ class Settings(Guest):
 
     def set_extra_state(self, state: dict[str, int]) -> None:
         assert state["version"] == 1
+
+
+class Merges(Guest):
+    """Adds a product of two small matrices to a weight in eval mode, as layers of LoRA do."""
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        self.left = nn.Parameter(torch.randn(7, 1))
+        self.right = nn.Parameter(torch.zeros(1, 7))
+        self.whole = nn.Parameter(torch.randn(7, 7), requires_grad=False)
+        self.merged = False
+
+    def train(self, mode: bool = True) -> "Merges":
+        if mode is self.merged:
+            product = (self.left @ self.right).detach()
+            self.whole.data += -product if mode else product
+            self.merged = not mode
+        return super().train(mode)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = super().forward(inputs)
+        whole = self.whole if self.merged else self.whole + self.left @ self.right
+        return outputs @ whole
