@@ -16,7 +16,13 @@ from bench.examination.elsewhere import ComparedElsewhere
 from bench.examination.examination import left_as_it_was
 from bench.examination.fresh_process import ModelRecipe
 from bench.examination.generation import WatchedGeneration
-from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden, plain
+from bench.examination.reader import (
+    LARGEST_OUTPUT,
+    ModelReader,
+    offers_hidden,
+    plain,
+    random_state,
+)
 from bench.examination.sequences import FEWEST_ROWS, CutSequences, SequenceSource
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import GeneratorStates
@@ -124,7 +130,7 @@ class ScoredBatch:
         self.generation = WatchedGeneration(model, specification, seed)
         self.inputs: Tensor | None = None
         # What the calls on their way were given, and the states of the generators then.
-        self.asked: list[tuple[Tensor | None, GeneratorStates]] = []
+        self.asked: list[tuple[Tensor | None, GeneratorStates, dict[str, object]]] = []
         self.replayed: _Replayed | None = None
         self.seen = 0
         self.before: SavedTensors | None = None
@@ -146,7 +152,8 @@ class ScoredBatch:
 
     def _look(self, inputs: Tensor | None) -> None:
         copied = inputs if inputs is None else inputs.detach().clone()
-        self.asked.append((copied, GeneratorStates(self._device())))
+        device = self._device()
+        self.asked.append((copied, GeneratorStates(device), random_state(device)))
         self.seen += 1
         if inputs is None:
             return
@@ -156,7 +163,8 @@ class ScoredBatch:
 
     def _draw(self, outputs: Any, by_hidden: bool) -> None:
         """Keep some sequences of one call, each call being as likely as any other."""
-        inputs, states = self.asked.pop()
+        inputs, states, before = self.asked.pop()
+        drew = random_state(self._device()) != before
         if inputs is None or not isinstance(outputs, Tensor):
             return
         if outputs.dim() != 3 or outputs.shape[:2] != inputs.shape[:2]:
@@ -169,7 +177,7 @@ class ScoredBatch:
         most = max(1, min(max(most, FEWEST_ROWS), LARGEST_OUTPUT // (CUTS * length * size)))
         rows = torch.randperm(len(inputs), generator=self.generator)[:most].to(inputs.device)
         self.sample = _Answered(inputs[rows], outputs[rows].detach().clone(), by_hidden)
-        self.replayed = _Replayed(inputs, rows, states)
+        self.replayed = _Replayed(inputs, rows, states) if drew else None  # others ask the rest
 
     def examine(self) -> None:
         """Ask for the largest batch once more, and for it with other values behind the cuts; then
@@ -211,14 +219,12 @@ class ScoredBatch:
         Comparisons(self.model, reader, trained=True).compare_changed(sequences, outputs, others)
 
     def _replay(self, sample: _Answered, replayed: _Replayed) -> None:
-        """Where a call has drawn random numbers: the same batch with other values behind the cuts
+        """A call that has drawn random numbers: the same batch with other values behind the cuts
         and the same numbers."""
         states, rows = replayed.states, replayed.rows
         reader = _WithStates(self.seed, sample.by_hidden, states)
         whole = self._cut(replayed.inputs)
         others = reader.read(self.model, whole.changed)
-        if not reader.drew:  # others ask that
-            return
         # By the whole batch: what a row draws depends on its place.
         again = reader.read(self.model, whole.inputs)
         kept = again.clone()

@@ -165,12 +165,12 @@ class TrainingRun(Run):
             self.cost, self.unfinished = unfinished.cost, unfinished.report
             self._drop_checkpoints()
             raise TrainingDiverged(unfinished.cause, unfinished.report)
+        if not is_own(self.configuration.models["_target_"]):
+            start_server()  # it imports what it needs beside what follows
         # Lightning costs seconds to import; a served record needs none.
         from bench.training.loop import fit
 
         settings, seed = self.configuration.training, self.configuration.seed
-        if not is_own(self.configuration.models["_target_"]):
-            start_server()  # it imports what it needs beside what follows
         cost = self.cost = self._count_cost()
         self._examine()
         self._rehearse()
