@@ -43,8 +43,11 @@ def _set_default_device(device: torch.device) -> None:
 def _autocast(kind: str) -> ProcessSetting:
     def set_enabled(enabled: bool) -> None:
         torch.set_autocast_enabled(kind, enabled)
-        if not enabled:  # what was entered and never left keeps copies of weights as they were
-            torch.autocast_decrement_nesting()
+        if not enabled:
+            # What was entered and never left would keep copies of weights as they were.
+            depth = torch.autocast_increment_nesting()
+            for _ in range(depth):
+                torch.autocast_decrement_nesting()
             torch.clear_autocast_cache()
 
     return ProcessSetting(partial(torch.is_autocast_enabled, kind), set_enabled)

@@ -101,6 +101,19 @@ def test_every_setting_is_put_back() -> None:
     assert changed == other_values
 
 
+def test_an_autocast_that_was_never_left_keeps_no_weights() -> None:
+    with kept_settings() as changed:
+        for _ in range(2):
+            torch.autocast("cpu", torch.bfloat16).__enter__()
+    assert changed == {"autocast": True}
+    weight = torch.ones(4, 4, requires_grad=True)
+    for factor in (1.0, 3.0):
+        with torch.no_grad():
+            weight.fill_(factor)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert float((torch.ones(1, 4) @ weight).detach().sum()) == 16 * factor
+
+
 def test_settings_are_put_back_where_the_model_fails() -> None:
     @kept_settings()
     def fail() -> None:
