@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.config.settings import Configuration
+from bench.examination.carried_state import examine_state
 from bench.examination.examination import (
     Examined,
     RepeatedAnswers,
@@ -41,7 +42,7 @@ def examine_fresh(
     """
     training = configuration.training
     trained_on = total_steps(task, training) * training.batch_size * batch.inputs.shape[1]
-    return examine(
+    examined = examine(
         model,
         task.specification(),
         batch.inputs,
@@ -49,6 +50,11 @@ def examine_fresh(
         positions=positions_of_a_pass(trained_on),
         scored=_scored_positions(batch),
     )
+    if not is_own(configuration.models["_target_"]) and hasattr(model, "state_bytes"):
+        with left_as_it_was(model, batch.inputs.device):
+            if examine_state(model, batch.inputs, task.specification().maximum_length):
+                examined.passed.append("state bytes")
+    return examined
 
 
 def _scored_positions(batch: Batch) -> Tensor | None:
