@@ -22,11 +22,11 @@ from bench.examination.task_data import examine_task_again, fault_of_evaluation
 from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart, initial_seed
+from bench.runs.changed_buffers import changed_numbers
 from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
 from bench.runs.summaries import DivergedSummary, TrainedSummary, read_summary
-from bench.training.buffers import changed_numbers
 from bench.training.building import build_model, build_task, build_to_train
 from bench.training.seeding import evaluation_seed, kept_random_state, seed_generators
 from bench.training.storage import as_safetensors, load_weights, read_weights

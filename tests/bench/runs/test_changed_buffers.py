@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import bench
 from bench import train
 from bench.records.schema import read_record
-from bench.training.buffers import changed_numbers
+from bench.runs.changed_buffers import changed_numbers
 from models.specification import SequenceSpecification
 
 FEW = {"training.steps": 2, "training.batch_size": 4, "training.warmup_steps": 1}
