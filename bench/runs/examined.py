@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from bench.config.settings import Configuration
-from bench.examination.carried_state import examine_state
 from bench.examination.examination import (
     Examined,
     RepeatedAnswers,
@@ -23,6 +22,7 @@ from bench.examination.reader import ModelReader, offers_hidden
 from bench.examination.scored import ScoredBatch
 from bench.records.code import is_own
 from bench.records.schema import Examination
+from bench.runs.carried_state import examine_state
 from bench.training.training import total_steps
 from tasks.interface import IGNORED, Batch, Task
 

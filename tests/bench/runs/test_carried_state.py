@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import bench
-from bench.examination import carried_state
-from bench.examination.carried_state import carried_bytes, examine_state
 from bench.records.schema import RunRecord
+from bench.runs import carried_state
+from bench.runs.carried_state import carried_bytes, examine_state
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 
