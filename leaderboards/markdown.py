@@ -32,6 +32,7 @@ from leaderboards.render import (
     p_of,
     plain,
     rank,
+    shown_label,
 )
 from leaderboards.render import PRESETS as BY_SCALE
 from leaderboards.tables.code_status import code_statuses_in_words
@@ -158,7 +159,7 @@ def index(board: Board, homes: Mapping[str, str], tables: Sequence[Sequence[Row]
     for task, rows in sorted(measured.items()):
         presets = sorted({row.preset for row in rows}, key=by_demand)
         names = ", ".join(f"`{preset}`" for preset in presets)
-        models = dict.fromkeys(markdown(plain(row.label)) for row in rows)
+        models = dict.fromkeys(markdown(shown_label(row)) for row in rows)
         lines += row_of(f"[{label_of(task)}]({task}.md)", names, "; ".join(models))
     return "\n".join([*lines, ""])
 
@@ -364,7 +365,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def _line(row: Row, alone: bool, marked: bool) -> list[str]:
     apart = [row.setting] * (not alone) + ["seeds that were sent"] * (row.kind == SHOWN[-1])
-    name = markdown(plain(row.label) + (f" ({', '.join(apart)})" if apart else ""))
+    name = markdown(shown_label(row) + (f" ({', '.join(apart)})" if apart else ""))
     if row.kind == "reference":
         return row_of(f"*{name}*", "", _value(row), *[""] * (4 + marked))
     parameters = "" if row.parameters is None else f"{row.parameters:,}"

@@ -6,10 +6,12 @@ import csv
 import io
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from bench.config.groups import task_card
 from core.escaping import spreadsheet
 from leaderboards.contents import ClaimLine, Row
+from leaderboards.tables.rows import MEASURED, UNVERIFIED
 
 PRESETS = ("smoke", "laptop", "gpu", "paper")  # by growing scale
 ARROWS: Mapping[str | None, str] = {"maximise": "↑", "minimise": "↓"}
@@ -25,6 +27,18 @@ VERDICTS = {  # sign and class: the word says it too, colour is never alone
 
 # What a claim that was set after its runs is by later ones alone.
 CONFIRMED, NOT_CONFIRMED, NOT_ASKED_AGAIN = "confirmed", "not confirmed", "not asked again"
+
+TYPED = (MEASURED, UNVERIFIED)  # kinds of rows whose labels are of models
+
+
+class Labelled(Protocol):
+    """What has a label: a row, a curve, or some columns of a row."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
 
 
 def with_arrow(metric: str, direction: str | None) -> str:
@@ -63,7 +77,8 @@ def rank(row: Row) -> str:
 
 def name(row: Row) -> str:
     """Label and, where a label has several, its setting."""
-    return f"{plain(row.label)} ({row.setting})" if row.setting else plain(row.label)
+    label = shown_label(row)
+    return f"{label} ({row.setting})" if row.setting else label
 
 
 def footnotes(rows: Iterable[Row]) -> list[str]:
@@ -75,6 +90,11 @@ def enumerated(texts: Sequence[str], conjunction: str = "and") -> str:
     """Texts as a sentence has them: "a, b and c"."""
     *others, last = texts
     return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
+def shown_label(row: Labelled) -> str:
+    """The label of a row or curve for readers: that of a model as its owner typed it."""
+    return row.label if row.kind in TYPED else plain(row.label)
 
 
 def plain(label: str) -> str:

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from core.escaping import markdown
 from leaderboards.contents import Board, ClaimLine, verdict_counts
 from leaderboards.markdown import SMALLEST, by_later_runs, in_words, row_of
-from leaderboards.render import CONFIRMED, NOT_ASKED, NOT_ASKED_AGAIN, NOT_CONFIRMED, PRESETS, plain
+from leaderboards.render import (
+    CONFIRMED,
+    NOT_ASKED,
+    NOT_ASKED_AGAIN,
+    NOT_CONFIRMED,
+    PRESETS,
+    shown_label,
+)
 from leaderboards.tables.verdicts import DECIDED
 from leaderboards.views.abilities.questions import (
     AbilityQuestion,
@@ -62,7 +69,7 @@ def _labels(listed: Sequence[ModelAnswer]) -> str:
     """Their labels; in italics who is not ranked."""
     names = []
     for answer in listed[:NAMED]:
-        name = markdown(plain(answer.row.label))
+        name = markdown(shown_label(answer.row))
         names.append(f"*{name}*" if answer.row.rank_best is None else name)
     more = len(listed) - len(names)
     return "; ".join([*names, *([f"{more} more"] if more else [])])

@@ -16,13 +16,16 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bench.records.equivalence import IN_CHECKOUT, TABLE, Code, Equivalence, read_file
 from bench.records.record_files import records_below
 from bench.records.schema import as_file
 from bench.records.store import COMMITTED
@@ -89,12 +92,56 @@ def unpack(commit: str, folder: Path) -> None:
     house = folder / COMMITTED.parent.name
     house.mkdir()
     for path in COMMITTED.parent.iterdir():
-        if path != COMMITTED:
+        if path not in (COMMITTED, TABLE):
             (house / path.name).symlink_to(path)
+    _write_proofs(folder)
     for path in records_below(COMMITTED):  # code from before there were segments reads files
         place = house / path.relative_to(COMMITTED.parent)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(as_file(path))
+
+
+def _write_proofs(folder: Path) -> None:
+    """The proofs of this checkout, turned towards the code in ``folder``: a run that later code
+    makes under another name, as after a file was moved, has the name there that it had."""
+    paths = sorted(TABLE.glob("*.json"))
+    tables = [read_file(path) for path in paths]
+    turned = towards([*chain(*tables)], lambda code: code.is_current(folder))
+    (folder / IN_CHECKOUT).mkdir()
+    for path in paths:
+        content = json.loads(path.read_text())
+        for written, entry in zip(content["entries"], turned, strict=False):
+            for side, code in (("old", entry.old), ("new", entry.new)):
+                written[side] = code.model_dump(mode="json")
+            if "moved" in written:
+                written["moved"] = entry.moved
+        (folder / IN_CHECKOUT / path.name).write_text(json.dumps(content))
+
+
+def towards(
+    entries: Sequence[Equivalence], is_current: Callable[[Code], bool]
+) -> Iterator[Equivalence]:
+    """Proofs that lead from any code to that which is current, later code included. One that adds
+    a setting holds in one direction alone and stays as it is."""
+    by_code: dict[Code, list[Equivalence]] = defaultdict(list)
+    for entry in entries:
+        for code in (entry.old, entry.new):
+            by_code[code].append(entry)
+    distance = dict.fromkeys(filter(is_current, by_code), 0)
+    waiting = deque(distance)
+    while waiting:
+        code = waiting.popleft()
+        for other in chain(*((entry.old, entry.new) for entry in by_code[code])):
+            if other not in distance:
+                distance[other] = distance[code] + 1
+                waiting.append(other)
+    for entry in entries:
+        ends = (distance.get(code, len(entries)) for code in (entry.old, entry.new))
+        if entry.added or next(ends) >= next(ends):
+            yield entry
+            continue
+        back = {new: old for old, new in entry.moved.items()}
+        yield entry.model_copy(update={"old": entry.new, "new": entry.old, "moved": back})
 
 
 def judged_in(folder: Path) -> dict[str, Any]:

@@ -79,11 +79,27 @@ def refuse_what_is_missing(arguments: Mapping[str, Any], target: str, sizes: int
         )
     for parameter in parameters:
         if parameter.default is parameter.empty and arguments.get(parameter.name) is None:
-            name = parameter.name
             raise UserError(
-                f"the constructor of '{target}' has no default for {name}: add models.{name}=VALUE"
-                f"{how}"
+                f"the constructor of '{target}' has no default for {parameter.name}: "
+                f"{_remedy(target, parameter.name)}{how}"
             )
+
+
+def _remedy(target: str, name: str) -> str:
+    """What mends that an argument has no default. A value for it is of no use to a constructor that
+    takes something else than the specification first."""
+    add, loaded = f"add models.{name}=VALUE", load_class(target)
+    if source_name(target) in OURS or takes_specification(loaded):
+        return add
+    first = next(iter(inspect.signature(loaded).parameters.values()))
+    if first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
+        return "put the class into one of your own, since it takes no argument by its place"
+    if first.kind is first.VAR_POSITIONAL:
+        return add
+    return (
+        f"{add} if its first argument, {first.name}, is meant for the {SPECIFICATION}, and put the "
+        "class into one of your own if not"
+    )
 
 
 def attributes_of(target: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,15 @@ from bench.examination.rounding import (
 from bench.examination.sequences import UNCHANGED, CutSequences
 from bench.examination.untouched import UntouchedCopy
 from bench.training.unfit import UnfitModel
+
+ASKED_AGAIN = 3  # times that the same is asked, each time at another place of memory
+BLOCK = 1040  # numbers that take the place which memory of the last call has left
+# Differences have causes that no difference shows, so a sentence lists them.
+BETWEEN_CALLS = (
+    "possible causes: it keeps something between calls, reads the time or a memory address (id, "
+    "data_ptr), {others}or takes a checksum, which rounding changes; outputs follow from inputs, "
+    "weights and seeds alone, and a sequence starts with its call to forward"
+)
 
 
 class Comparisons:
@@ -52,12 +62,15 @@ class Comparisons:
         difference = self.differ(pair, sequences.length, values, by_calls=training)
         if difference is None:
             return
-        mode = "in training mode " if training else ""
-        also = ", or draws from a generator of its own" if training else ""
+        self._raise_varying(difference, training)
+
+    def _raise_varying(self, difference: OutputDifference, training: bool) -> NoReturn:
+        mode = " in training mode" if training else ""
+        others = "draws from a generator of its own, " if training else ""
         raise UnfitModel(
-            f"the model keeps something between calls{also}: {mode}the same inputs, with the same "
-            f"seeds, give other outputs after another call ({difference}){self.state}; a sequence "
-            "starts with its call to forward"
+            f"outputs of the model differ from call to call{mode}{self.state}: the same inputs, "
+            f"with the same seeds, give other ones after another call ({difference}); "
+            f"{BETWEEN_CALLS.format(others=others)}"
         )
 
     def same_without_history(
@@ -111,9 +124,9 @@ class Comparisons:
         difference = self.differ(pair, outputs.shape[1], values, by_calls)
         if difference is not None and self.untouched.is_faithful(self.reader):
             raise UnfitModel(
-                f"the model keeps something between calls: {after} it gives other outputs for the "
-                f"same inputs than without them ({difference}){self.state}, as a cache by the "
-                "first tokens of a sequence does; a sequence starts with its call to forward"
+                f"{after} the model gives other outputs for the same inputs than without them"
+                f"{self.state} ({difference}), as with a cache by the first tokens of a sequence; "
+                f"{BETWEEN_CALLS.format(others='')}"
             )
 
     def compare_changed(
@@ -134,6 +147,8 @@ class Comparisons:
         difference = self.differ(pair, sequences.length, within(outputs, others))
         if difference is None:
             return
+        if not training:
+            self.refuse_varying(sequences.inputs, difference)
         mode = " in training mode" if training else ""
         if self._row_alone_changes(sequences, difference.row, training):
             raise UnfitModel(
@@ -147,6 +162,23 @@ class Comparisons:
             f"{self.state}: other values there change it at position {difference.position} "
             f"({difference})"
         )
+
+    def refuse_varying(self, inputs: Tensor, found: OutputDifference) -> None:
+        """Refuse a model whose outputs in eval mode differ for the same inputs about as much as
+        in what was found: that is then no matter of other inputs, of a length or of a batch.
+
+        Raises:
+            UnfitModel: they do.
+        """
+        first = self.reader.read(self.model, inputs)
+        terms, held = sum_lengths(self.model, inputs.shape[1]), []
+        for times in range(1, ASKED_AGAIN + 1):
+            # What is made while these live has other addresses.
+            held += [inputs.new_empty(BLOCK * times), object()]
+            again = self.reader.read(self.model, inputs)
+            difference = largest_difference(first, again, sizes_of(first), terms)
+            if difference.ratio > 1 and found.ratio <= MARGIN * difference.ratio:
+                self._raise_varying(difference, training=False)
 
     def _each_call_differs(
         self, sequences: CutSequences, computed: tuple[Tensor, Tensor, Tensor]

@@ -12,7 +12,10 @@ from bench.examination.rounding import OutputDifference, largest_difference, siz
 from bench.examination.sequences import CutSequences
 from bench.training.unfit import UnfitModel
 
-DIFFERS = "the order of a set, an address, the time or a draw that no seed reaches"
+DIFFERS = (
+    "the order of a set, the hash of a string, an address, the time, the process or its machine, "
+    "or a draw that no seed reaches"
+)
 
 
 class ComparedElsewhere:
@@ -93,7 +96,7 @@ class ComparedElsewhere:
             outputs = "its outputs in training" if training else "its outputs"
             return (
                 f"the model is not the same when two processes build it{built} ({outputs} differ "
-                f"{repeated}): it depends on {DIFFERS}"
+                f"{repeated}); possible causes: it depends on {DIFFERS}"
             )
         seen = largest_difference(*self._before(sequences, first, others), terms)
         if seen.ratio > 1:
@@ -105,8 +108,8 @@ class ComparedElsewhere:
                 "positions <= t only"
             )
         return (
-            f"the model keeps something between calls{mode}{state}: its output at position "
-            f"{difference.position} is another one here than in a process that has the same "
-            f"weights and was asked for nothing else ({difference}); if it keeps nothing, it "
-            f"depends on {DIFFERS}, or on who asks"
+            f"an output of the model{mode}{state}, at position {difference.position}, is another "
+            "one here than in a process that has the same weights and was asked for nothing else "
+            f"({difference}); possible causes: it keeps something between calls, or depends on "
+            f"{DIFFERS}, or on who asks"
         )

@@ -35,6 +35,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from bench.examination.comparisons import BETWEEN_CALLS
 from bench.examination.examined import Examined
 from bench.examination.examiner import Examiner
 from bench.examination.reader import ModelReader, offers_hidden
@@ -124,8 +125,8 @@ class RepeatedAnswers:
         difference = largest_difference(now, self.outputs, sizes_of(self.outputs), terms)
         if difference.ratio > 1 and not self._is_rounding(now, difference.ratio, terms):
             raise UnfitModel(
-                "the model keeps something between calls: after the evaluation the same inputs "
-                f"give other outputs than before it ({difference})"
+                "after the evaluation the same inputs give other outputs of the model than before "
+                f"it ({difference}); {BETWEEN_CALLS.format(others='')}"
             )
 
     def _of(self, model: nn.Module) -> Tensor:

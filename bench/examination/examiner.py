@@ -187,6 +187,7 @@ class Examiner(Comparisons):
         if difference is None:
             self._pass("causal by prefixes")
             return
+        self.refuse_varying(sequences.inputs, difference)
         if self.differs_alone(sequences):
             raise UnfitModel(
                 "an output of the model depends on the other sequences of its batch"
@@ -214,6 +215,7 @@ class Examiner(Comparisons):
 
         difference = self.differ(pair, length)
         if difference is not None:
+            self.refuse_varying(sequences.inputs, difference)
             raise UnfitModel(
                 f"an output of the model depends on the size of its batch{self.state}: among "
                 f"{len(batch)} sequences it is another than among {len(sequences.inputs)} at "
@@ -255,6 +257,7 @@ class Examiner(Comparisons):
 
         difference = self.differ(pair, inputs.shape[1])
         if difference is not None:
+            self.refuse_varying(inputs, difference)
             raise UnfitModel(
                 f"hidden and output_matrix give other outputs than forward{self.state} "
                 f"({difference}), and tasks of text compute their losses by them"

@@ -59,9 +59,10 @@ _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that
 
 OTHER_SOURCES = (
     "what no seed reaches, such as os.urandom, secrets, uuid, the time, the hash of a string or "
-    "the order of a set, an address (id, or the text of an object), a class counter, memory that "
-    "is not written (torch.empty), or a generator of its own (numpy.random.default_rng() without a "
-    "seed); torch, numpy.random and random are seeded: draw from these"
+    "the order of a set, an address (id, data_ptr, or the text of an object), a class counter, "
+    "the process (os.getpid), memory that is not written (torch.empty), or a generator of its own "
+    "(numpy.random.default_rng() without a seed); torch, numpy.random and random are seeded: draw "
+    "from these"
 )
 
 
@@ -163,12 +164,7 @@ def _examine(
     resumed = same if count_parameters(model) > LARGE else build()
     _load_as_from_a_file(resumed, state)
     if not _goes_on_alike(model, resumed, short.roll(PASSES + 1, 1), device):
-        names = _missing_state(after_first, _values(model), state)
-        raise UnfitModel(
-            f"training changes {names}, and its outputs depend on that, but no checkpoint keeps "
-            "it, since the state dict does not have it: register it as a persistent buffer, "
-            "register_buffer(name, tensor), or do without it"
-        )
+        raise UnfitModel(_why_other(_missing_state(after_first, _values(model), state)))
     return changed
 
 
@@ -288,12 +284,27 @@ def _values(model: nn.Module) -> dict[str, Tensor]:
 
 def _missing_state(
     before: dict[str, Tensor], after: dict[str, Tensor], state: Container[str]
-) -> str:
-    """What a state dict lacks of the tensors that changed, in words."""
-    names = [name for name in _other(after, before) if name not in state]
-    if names:
-        return f"{_first_names(names)} (a buffer with persistent=False, or an attribute)"
-    return "state that is no tensor of the model (a counter, a list or a generator of its own)"
+) -> list[str]:
+    """Names of the tensors that changed and that a state dict lacks."""
+    return [name for name in _other(after, before) if name not in state]
+
+
+def _why_other(missing: list[str]) -> str:
+    """Why a model that is built anew and gets the state dict goes on otherwise, in a sentence."""
+    what = f"{_first_names(missing)} (a buffer with persistent=False, or an attribute)"
+    seen, or_else = "", ""
+    if not missing:
+        what = "state that is no tensor of the model (a counter, a list or a generator of its own)"
+        seen = (
+            "a model that is built anew and gets the state dict after some steps gives other "
+            "outputs than the one that made them; possible causes: "
+        )
+        or_else = ", or its outputs depend on the time or on a memory address (id, data_ptr)"
+    return (
+        f"{seen}training changes {what}, and its outputs depend on that, but no checkpoint keeps "
+        f"it, since the state dict does not have it{or_else}: register what training changes as a "
+        "persistent buffer, register_buffer(name, tensor), or do without it"
+    )
 
 
 def _other(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:

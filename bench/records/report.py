@@ -11,9 +11,10 @@ from typing import Any
 
 from rich.table import Column, Table
 
+from bench.config.groups import PRESETS
 from bench.config.source_files import is_of_this_project
 from bench.records.equivalence import CodeStatus, code_status
-from bench.records.schema import Examination, RunRecord
+from bench.records.schema import Cost, Examination, RunRecord
 from bench.records.store import Store, record_path
 from core.errors import library_folders
 from core.files import ROOT, open_regular
@@ -33,6 +34,22 @@ SAID: dict[CodeStatus, str] = {
 
 FRAME = re.compile(r'  File "(.+)", line (\d+)')
 LARGEST_TRACEBACK = 2**20  # bytes that are looked through
+
+
+def how_to_be_ranked(preset: str, words: str = "the same words and") -> str | None:
+    """Why rows of a preset get no rank, and what to type for those that do, in a sentence; None
+    where the preset gives such rows.
+
+    Args:
+        words: of the command to type, its preset left out.
+    """
+    if preset != PRESETS[0]:
+        return None
+    return (
+        f"preset {preset}, the default, is there to see that everything works, and most of its "
+        "rows get no rank: the board ranks those that are tuned and no longer improve; for "
+        f"results: {words} preset={PRESETS[1]} (dry_run=true says how long that takes)"
+    )
 
 
 def in_full(cause: str | None, store: Path) -> str:
@@ -103,7 +120,7 @@ def print_record(record: RunRecord, store: Path) -> None:
         screen.print(table)
         cost = record.cost
         training = (
-            f"{cost.parameters:,} parameters, {cost.training_steps:,} steps, "
+            f"{numbers_of(cost)}, {cost.training_steps:,} steps, "
             f"{cost.training_tokens:,} tokens, {cost.training_flops or 0:.3g} training FLOPs, "
         )
         trained = training if cost.training_steps else ""
@@ -127,8 +144,18 @@ def print_examination(record: RunRecord, examination: Examination | None, cause:
     screen.print(f"{title}: passed")
     screen.print(f"  with fresh weights: {', '.join(examination.before) or 'not examined'}")
     screen.print(f"  with its trained weights: {', '.join(examination.trained)}")
+    if record.cost.changed_buffers:
+        screen.print(f"  it has {numbers_of(record.cost)}")
     if examination.unused_parameters:
         screen.print(f"  no output depends on: {', '.join(examination.unused_parameters)}")
+
+
+def numbers_of(cost: Cost) -> str:
+    """How many numbers training changes, in words: parameters, and what lies in buffers."""
+    parameters = f"{cost.parameters:,} parameters"
+    if cost.changed_buffers is None:
+        return parameters
+    return f"{parameters} and {cost.changed_buffers:,} numbers in buffers that training changed"
 
 
 def _digits(value: float) -> str:

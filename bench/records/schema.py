@@ -83,6 +83,8 @@ class Cost(FrozenModel):
     # Trainings, this one included, whose steps were one computation; `wall_seconds` is then its
     # share. Records of runs alone do not have it, so those from before it stay as they are.
     stacked: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    # Numbers in buffers that training changed, beside the parameters; None where it changed none.
+    changed_buffers: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
 
 
 # What a model is examined for; ``bench/examination`` says how.
@@ -100,6 +102,7 @@ Passed = Literal[
     "moved parameters",
     "hidden vectors",
     "in new processes",
+    "state bytes",
 ]
 
 
@@ -109,6 +112,8 @@ class Examination(FrozenModel):
 
     Attributes:
         before: with fresh weights, before the training; empty where it is not known any more.
+            "state bytes" is of classes of other packages and files alone, whose declared state was
+            measured.
         trained: with the weights that were scored, before test data were; "in new processes" is
             about what was scored, and is asked of classes of other packages and files alone.
         unused_parameters: those that no output depends on, with these weights.

@@ -22,6 +22,7 @@ from bench.examination.reader import ModelReader, offers_hidden
 from bench.examination.scored import ScoredBatch
 from bench.records.code import is_own
 from bench.records.schema import Examination
+from bench.runs.carried_state import examine_state
 from bench.training.training import total_steps
 from tasks.interface import IGNORED, Batch, Task
 
@@ -41,7 +42,7 @@ def examine_fresh(
     """
     training = configuration.training
     trained_on = total_steps(task, training) * training.batch_size * batch.inputs.shape[1]
-    return examine(
+    examined = examine(
         model,
         task.specification(),
         batch.inputs,
@@ -49,6 +50,11 @@ def examine_fresh(
         positions=positions_of_a_pass(trained_on),
         scored=_scored_positions(batch),
     )
+    if not is_own(configuration.models["_target_"]) and hasattr(model, "state_bytes"):
+        with left_as_it_was(model, batch.inputs.device):
+            if examine_state(model, batch.inputs, task.specification().maximum_length):
+                examined.passed.append("state bytes")
+    return examined
 
 
 def _scored_positions(batch: Batch) -> Tensor | None:

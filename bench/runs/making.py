@@ -22,6 +22,7 @@ from bench.examination.task_data import examine_task_again, fault_of_evaluation
 from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart, initial_seed
+from bench.runs.changed_buffers import changed_numbers
 from bench.runs.examined import ExaminedWeights
 from bench.runs.recording import Run
 from bench.runs.sizes import examined_and_counted
@@ -87,6 +88,7 @@ class TrainingRun(Run):
         self.unfinished: TrainingReport | None = None
         self.trained: TrainedSummary | None = None
         self.fresh = Examined()
+        self.changed_buffers = 0  # numbers in them that the training made others
         self.examined: ExaminedWeights | None = None
 
     def inherit(self, earlier: Iterable[Path]) -> None:
@@ -143,12 +145,16 @@ class TrainingRun(Run):
                 "validation_loss": _curve(done.validation_steps, done.validation_losses),
             }
         return {
-            "cost": trained.cost if trained else self.cost,
+            "cost": self._cost_of(trained) if trained else self.cost,
             "curves": curves,
             "restarts": trained.restarts if trained else [],
             "weights_sha256": trained.weights_sha256 if trained else None,
             "examination": examined.record(trained.examined) if examined and trained else None,
         }
+
+    def _cost_of(self, trained: TrainedSummary) -> Cost:
+        changed = self.changed_buffers or None
+        return trained.cost.model_copy(update={"changed_buffers": changed})
 
     def _trained(self) -> TrainedSummary:
         summary, weights = self.work / "trained.json", self.work / "weights.safetensors"
@@ -337,7 +343,9 @@ class TrainingRun(Run):
         # of the start whose weights were kept.
         seed = initial_seed(trained.restarts, self.configuration.seed)
         model = build_model(self.configuration, self.task, seed)
-        load_weights(model, read_weights(path, trained.weights_sha256), path)
+        weights = read_weights(path, trained.weights_sha256)
+        self.changed_buffers = changed_numbers(model, weights)
+        load_weights(model, weights, path)
         return model.to(self.device).eval()
 
 

@@ -203,7 +203,8 @@ def print_estimates(estimates: Sequence[Estimate], plan: SweepPlan, sweep_name: 
     screen.print(
         f"runs: trials, and one final run for each of {_seeds(plan.settings)}; the first of them "
         "takes the weights of its trial and is not trained again\n"
-        f"time: of training alone, without evaluation; the total with {workers} at a time"
+        f"time: of training alone, without evaluation, on an idle machine; the total with "
+        f"{workers} at a time"
     )
     _print_not_counted(plan)
     if sized:
@@ -346,6 +347,6 @@ def _time_of_steps(configurations: Sequence[Configuration], steps: Sequence[int]
         seconds += of_step[key] * count
     workers = max(1, workers_at_once(configurations[0], len(configurations)))
     return (
-        f"time: about {duration(seconds / workers)} of training alone, without evaluation, with "
-        f"{workers} at a time"
+        f"time: about {duration(seconds / workers)} of training alone, without evaluation, on an "
+        f"idle machine, with {workers} at a time"
     )

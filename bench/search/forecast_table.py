@@ -126,7 +126,8 @@ def print_assumptions(device: Device, precision: str) -> None:
         "seconds: Σ over operators of max(FLOPs / peak, bytes / bandwidth) + launches · launch; a "
         "stack of N makes the launches of one on N times the data; and the making of a batch, as "
         "long as it takes on this machine",
-        "each alone: training and validation, without the evaluation at the end; stacked: trials "
+        "each alone: training and validation on an idle device, without the evaluation at the end; "
+        "stacked: trials "
         "of one shape as one; without launches: less than that no stack and no sharing of a device "
         "takes",
         f"GB: weights, gradients, moments and what a step keeps (alone–stacked), of "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.config.network import with_available_text
 from bench.config.settings import Configuration
-from bench.records.report import print_record
+from bench.records.report import how_to_be_ranked, print_record
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, record_path
 from bench.runs.get_or_run import find_widths, get_or_run_baselines, load_or_run, make_data
@@ -18,6 +18,9 @@ from core.errors import OK, RUN_FAILED, UserError
 from core.files import write_atomically
 from core.places import absolute
 from core.progress import progress
+from core.screen import console
+
+SWEEP = "python -m bench.sweep, the same tasks= and models=, and"
 
 
 def make(settings: Settings) -> int:
@@ -48,6 +51,8 @@ def make(settings: Settings) -> int:
     elif served:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
     _print_and_write([record], configuration.store, output)
+    if record.outcome == "ok" and (note := how_to_be_ranked(record.preset, SWEEP)):
+        console().print(note, soft_wrap=True, markup=False)
     return OK if record.outcome == "ok" else RUN_FAILED
 
 

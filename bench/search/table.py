@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.table import Table
 
 from bench.records.numbers import items_of, over_seeds
-from bench.records.report import in_full, table_of
-from bench.records.schema import RunRecord
+from bench.records.report import how_to_be_ranked, in_full, table_of
+from bench.records.schema import Cost, RunRecord
 from bench.records.store import record_path
 from bench.search.driver import SweepResult
 from bench.search.model_search import ModelResult
@@ -52,13 +52,8 @@ def print_sweep(result: SweepResult, store: Path) -> None:
         screen.print(
             f"{amount(number, 'record')} of this sweep in {readable(folder)}", soft_wrap=True
         )
-    if any(record.preset == "smoke" for record in records):
-        screen.print(
-            "preset smoke is there to see that everything works, and most of its rows get no rank: "
-            "the board ranks those that are tuned and no longer improve; preset=laptop is for "
-            "results",
-            soft_wrap=True,
-        )
+    if records and (sentence := how_to_be_ranked(records[0].preset)):
+        screen.print(sentence, soft_wrap=True)
 
 
 def causes_of(failures: Sequence[str]) -> dict[str, int]:
@@ -117,11 +112,17 @@ def _model_row(model: ModelResult) -> tuple[float | None, list[str]]:
         "failed" if summary.mean is None else f"{summary.mean:.4f}",
         "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}",
         f"{len(values) - values.count(None)}/{len(values)}",
-        f"{model.records[0].cost.parameters:,}",
+        _size(model.records[0].cost),
         trials,
         f"{seconds:.0f}",
         ", ".join(f"{key}={value}" for key, value in (model.setting or {}).items()),
     ]
+
+
+def _size(cost: Cost) -> str:
+    """Parameters, and what else training has changed."""
+    size = f"{cost.parameters:,}"
+    return f"{size} + {cost.changed_buffers:,} in buffers" if cost.changed_buffers else size
 
 
 def _baseline_row(record: RunRecord) -> tuple[float | None, list[str]]:

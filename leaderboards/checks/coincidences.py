@@ -7,13 +7,16 @@ on two processors. Nobody is refused for that; it stands beside the row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from bench.config.samplers import key_of
-from bench.records.schema import RunRecord, Study
+from bench.records.code import is_own
+from bench.records.schema import Passed, RunRecord, Study
 from leaderboards.checks.studies import not_as_chosen
+from leaderboards.checks.training import is_trained
 
+MEASURED: Passed = "state bytes"
 SIZES = ("parameters", "position_parameters", "state_bytes")
 
 
@@ -22,6 +25,7 @@ def coincidences(records: Sequence[RunRecord]) -> list[str]:
     notes = [clause for clause in map(not_as_chosen, records) if clause]
     if notes:
         notes = [f"{', '.join(notes)}, as runs on different machines have it"]
+    notes += [*_in_buffers(records), *_declared_state(records)]
     if _tell_of_several_searches(records):
         notes.append("its seeds tell of one search with different numbers of its trials")
     trained = [record for record in records if record.weights_sha256 and record.outcome == "ok"]
@@ -39,6 +43,31 @@ def coincidences(records: Sequence[RunRecord]) -> list[str]:
     if equal:
         notes.append(f"its seeds {', '.join(map(str, sorted(equal)))} have the same weights")
     return notes
+
+
+def _in_buffers(records: Iterable[RunRecord]) -> Iterator[str]:
+    """What a model has learned beside its parameters, by the seed that changed most."""
+    costs = [record.cost for record in records if record.cost.changed_buffers]
+    if not costs:
+        return
+    cost = max(costs, key=lambda cost: cost.changed_buffers or 0)
+    changed = cost.changed_buffers or 0
+    more = ", more than these" if changed > cost.parameters else ""
+    yield (
+        f"beside its {cost.parameters:,} parameters training changed {changed:,} numbers in "
+        f"buffers{more}"
+    )
+
+
+def _declared_state(records: Iterable[RunRecord]) -> Iterator[str]:
+    """Whether the size of the state of a stranger's model is what that says, and nothing else."""
+    for record in records:
+        if record.outcome != "ok" or record.cost.state_bytes is None or not is_trained(record):
+            continue
+        before = record.examination.before if record.examination else []
+        if not is_own(str(record.config["models"].get("_target_"))) and MEASURED not in before:
+            yield "its state bytes are declared by the model, and were not measured"
+            return
 
 
 def _tell_of_several_searches(records: Iterable[RunRecord]) -> bool:

@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 
 from leaderboards.markup import markup
-from leaderboards.render import PRESETS, plain, task_label
+from leaderboards.render import PRESETS, shown_label, task_label
 from leaderboards.site.tasks import TaskPages
 from leaderboards.views.models import Model
 
@@ -37,7 +37,7 @@ def of_task(task: TaskPages) -> Badge:
     """A badge that names who leads the table that the task opens on."""
     label = task_label(task.name)
     rows = task.tables[0].table.rows if task.tables else ()
-    ahead = list(dict.fromkeys(plain(row.label) for row in rows if row.rank_best == 1))
+    ahead = list(dict.fromkeys(shown_label(row) for row in rows if row.rank_best == 1))
     preset = f" ({rows[0].preset})" if rows else ""
     if len(ahead) == 1:
         return _badge(label, f"{ahead[0]} leads{preset}", SURE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.records.numbers import kind_of
 from leaderboards.contents import ModelCurve
-from leaderboards.render import plain
+from leaderboards.render import plain, shown_label
 from leaderboards.tables.curves import LOSS_CURVES
 from reproduce.plotting import models
 from reproduce.plotting.style import DASHES as LINES
@@ -70,7 +70,7 @@ def zoom(view: str) -> Spec:
 
 def series_name(line: ModelCurve) -> str:
     """How the legend names a curve."""
-    return f"{plain(line.label)} ({line.setting})" if line.setting else plain(line.label)
+    return f"{shown_label(line)} ({line.setting})" if line.setting else shown_label(line)
 
 
 def origin(line: ModelCurve) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.statistics import POWER
 from leaderboards.contents import ClaimLine, OpenBoard, Row, verdict_counts
-from leaderboards.render import NOT_ASKED, VERDICTS, asked_at, doubts, number, p_of, plain
+from leaderboards.render import NOT_ASKED, VERDICTS, asked_at, doubts, number, p_of, shown_label
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.figures import counted_claims
 from leaderboards.views.links import Address, claim_id, in_app, slug, to_claim, to_record
@@ -209,7 +209,7 @@ def published_beside_ours(board: OpenBoard, claim: ClaimLine) -> list[Published]
     numbers = []
     for row in printed:
         source = f"{row.source}, {row.kind.removeprefix('published ').strip('()')}"
-        our_number, label = _ours(ours, row, settings), plain(row.label)
+        our_number, label = _ours(ours, row, settings), shown_label(row)
         numbers.append(
             Published(label, row.variant, row.metric, source, row.mean or 0.0, our_number)
         )

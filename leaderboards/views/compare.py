@@ -15,7 +15,7 @@ from bench.records.store import Store, committed_path
 from core.errors import UserError
 from core.statistics import CHANGE, REAL, SHARE, Interval, difference_interval, interval_of, mean_of
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import count, number, plain, quantity
+from leaderboards.render import count, number, quantity, shown_label
 from leaderboards.tables.grouping import measured
 from leaderboards.tables.summaries import YOURS, flatten
 from leaderboards.views.charts import (
@@ -99,7 +99,7 @@ def compare(board: OpenBoard, a: Row, b: Row) -> RowComparison:
     """The difference of two rows, from the files of their records where these are at hand."""
     if failed := [row for row in (a, b) if row.outcome != "ok"]:
         reason = (
-            f"{plain(failed[0].label)} has no score here: {failed[0].cause or failed[0].outcome}."
+            f"{shown_label(failed[0])} has no score here: {failed[0].cause or failed[0].outcome}."
         )
         return RowComparison(a, b, None, None, None, None, reason)
     runs = [_files_of(board, row) for row in (a, b)]

@@ -9,7 +9,7 @@ from typing import Any
 from bench.config.groups import choices, model_groups
 from core.amounts import amount
 from leaderboards.contents import ClaimLine, OpenBoard, Row, runs_of
-from leaderboards.render import PRESETS, plain, rank, task_label
+from leaderboards.render import PRESETS, rank, shown_label, task_label
 from leaderboards.views import claims
 from leaderboards.views.links import Address, in_app, to_table
 from leaderboards.views.parts import Part, SortableTable, Text, facts
@@ -57,8 +57,8 @@ class Model:
 def models(board: OpenBoard) -> dict[str, str]:
     """Every measured model and its label, by label."""
     names_and_labels = board.distinct("summary", "", "model", "label", kind="measured")
-    by_label = sorted(names_and_labels, key=lambda pair: plain(pair[1]).lower())
-    return {name: plain(label) for name, label in by_label}
+    by_label = sorted(names_and_labels, key=lambda pair: pair[1].lower())
+    return dict(by_label)
 
 
 def model(board: OpenBoard, wanted: str) -> Model:
@@ -69,7 +69,7 @@ def model(board: OpenBoard, wanted: str) -> Model:
     )
     runs = runs_of(rows_of_model)
     decided = tuple(claim for claim in board.claims() if not runs.isdisjoint(claim.run_ids))
-    label = plain(rows_of_model[0].label) if rows_of_model else wanted
+    label = shown_label(rows_of_model[0]) if rows_of_model else wanted
     card = model_card(wanted) or {}
     group = group_of(wanted)
     folder = SOURCES if group == SOURCES else f"{SOURCES}/{group}"

@@ -14,8 +14,8 @@ from leaderboards.render import (
     VERDICTS,
     enumerated,
     number,
-    plain,
     rank,
+    shown_label,
     task_label,
 )
 from leaderboards.views.abilities.scale import described, tests
@@ -162,7 +162,7 @@ def matrix(measured: Mapping[str, Sequence[AbilityTable]]) -> AbilityMatrix:
             if cell is not None and cell.source is not None:
                 used.add(id(cell.source))
             cells.append(cell)
-        label = plain(rows[0].label) if rows else model_label(model)
+        label = shown_label(rows[0]) if rows else model_label(model)
         lines.setdefault(group_of(model), []).append(ModelAbilities(model, label, tuple(cells)))
     groups = []
     for group in [*model_groups(), ""]:  # of folders in their order, strangers last
@@ -186,7 +186,7 @@ def _cell_elsewhere(source: AbilityTable, row: Row) -> AbilityCell:
     """The cell of a model that was measured otherwise than the others of its column: no number, and
     where there is one."""
     words = (
-        f"{plain(row.label)}, {source.test.ability}: not measured as the others of this column, "
+        f"{shown_label(row)}, {source.test.ability}: not measured as the others of this column, "
         f"but by {source.table.place}"
     )
     link_to_row = to_table(row, selected=row.model)
@@ -198,7 +198,7 @@ def _cell(source: AbilityTable, row: Row) -> AbilityCell:
     where = f"{test.ability} by {table.place}"
     target = to_table(row, selected=row.model)
     if row.outcome != "ok":
-        words = f"{plain(row.label)}, {where}: {row.cause or row.outcome}"
+        words = f"{shown_label(row)}, {where}: {row.cause or row.outcome}"
         return AbilityCell(FAILED, "✗", "", None, words, target, source)
     mean = row.mean if row.mean is not None else 0.0
     place = source.scale.place(mean) if source.scale else None
@@ -214,7 +214,7 @@ def _cell(source: AbilityTable, row: Row) -> AbilityCell:
         end = "the best" if source.scale.best else "the oracle"
         statements.append(f"{score} of the way from the floor to {end}")
     statements += [*lacks(row), *[YOURS] * trust_of(row).yours]
-    words = f"{plain(row.label)}, {where}: {', '.join(statements)}"
+    words = f"{shown_label(row)}, {where}: {', '.join(statements)}"
     state = PALE if lacks(row) else SURE
     shown_rank = rank(row) if row.rank_best else ""
     bounded = None if place is None else min(max(place, 0.0), 1.0)
@@ -273,11 +273,11 @@ def sentence(measured: Mapping[str, Sequence[AbilityTable]], claims: Sequence[Cl
         if not real:
             (small if sources else missing).append(short)
         elif len({row.model for row in ahead}) == 1 and len(sources[0].ranked) == 1:
-            alone.append(f"{plain(ahead[0].label)} is ranked with no other in {short}")
+            alone.append(f"{shown_label(ahead[0])} is ranked with no other in {short}")
         elif len({row.model for row in ahead}) == 1:
-            leads.append(f"{plain(ahead[0].label)} leads in {short}")
+            leads.append(f"{shown_label(ahead[0])} leads in {short}")
         elif ahead:
-            leaders = list(dict.fromkeys(plain(row.label) for row in ahead))
+            leaders = list(dict.fromkeys(shown_label(row) for row in ahead))
             many = f"{len(leaders)} may be best"
             shared.append(f"{short} ({many if leaders[2:] else ' or '.join(leaders)})")
         else:

@@ -235,12 +235,13 @@ def in_words(replications: Sequence[Replication]) -> str:
 def run_facts(shown_record: Record) -> Facts:
     """What was run and what came out."""
     line, content = shown_record.line, shown_record.content
+    label = plain(line.label) if line.role == "baseline" else line.label
     headline, cost = content["headline"], content["cost"]
     value = headline["value"]
     arrow = ARROWS[headline["direction"]]
     result = "no value" if value is None else f"{value:.6g} {headline['unit']}".strip()
     return [
-        ("model", f"{plain(line.label)} ({line.model})"),
+        ("model", f"{label} ({line.model})"),
         ("task, preset", f"{line.task}, {line.preset}"),
         ("seed, role", f"{line.seed}, {line.role}"),
         ("origin", line.origin),

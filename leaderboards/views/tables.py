@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from bench.config.groups import contenders, task_card
 from leaderboards.contents import OpenBoard, Row
-from leaderboards.render import PRESETS, name, plain, rank, task_label
+from leaderboards.render import PRESETS, name, rank, shown_label, task_label
 from leaderboards.views.links import Address, in_app, to_record
 from leaderboards.views.trust import YOURS, trust_of
 from reproduce.claims.fairness import TUNED, WORDS
@@ -231,7 +231,7 @@ def _line(
             reasons[word].append(reason)
     return {
         "rank": "" if row.rank_best is None else rank(row),
-        "model": (name(row) if several else plain(row.label))
+        "model": (name(row) if several else shown_label(row))
         + (f" ({YOURS})" if trust_of(row).yours else ""),
         "setting": row.setting,
         "score": row.mean if well else None,
@@ -294,7 +294,7 @@ def coverage(
         rows_by_preset.setdefault(table.preset, []).extend(table.measured)
     lines = []
     for preset, rows in rows_by_preset.items():
-        labels = {row.model: plain(row.label) for row in rows}
+        labels = {row.model: shown_label(row) for row in rows}
         for model in dict.fromkeys([*labels, *planned(preset)]):
             outcomes = [row.outcome for row in rows if row.model == model]
             done = outcomes.count("ok")

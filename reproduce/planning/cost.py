@@ -29,9 +29,10 @@ GPU_PRESETS = ("gpu", "paper")
 # two sizes (docs/measurements/regbench_h200_trials.json); the estimate's range holds all six.
 GPU_RATE = 4.6e12
 RATES = (
-    "time: of training alone on one core, by the seconds that records took; a range where no "
-    f"run of that size was measured. GPU time: FLOPs at {GPU_RATE:.1e} a second, an estimate: "
-    "one H200 came to that with nine small trainings at once."
+    "time: of training alone on one core of an idle machine, by the seconds that records "
+    "took; a range where no run of that size was measured. GPU time: FLOPs at "
+    f"{GPU_RATE:.1e} a second, an estimate: one H200 came to that with nine small trainings at "
+    "once."
 )
 # How far an estimate may be off, either way.
 BY_STEPS, BY_FLOPS, BY_RATE, BY_NOTHING = 1.5, 2.5, 4.0, 10.0

@@ -101,7 +101,8 @@ def _next(survey: Survey, tried: set[str], workers: int) -> Candidate | None:
     whole = duration(sum(each.cost.seconds for each in steps) / at_once)
     print(
         f"{step.candidate.shown}: {step.runs} runs for {len(step.claims)} {survey.WANTED}, about "
-        f"{duration(step.cost.seconds / at_once)}; all {len(steps)} that are left about {whole}",
+        f"{duration(step.cost.seconds / at_once)} on an idle machine; all {len(steps)} that "
+        f"are left about {whole}",
         flush=True,
     )
     return step.candidate

@@ -73,6 +73,16 @@ class Odd(Spec):
         raise ValueError(f"width={width} is odd: give an even one")
 
 
+class OfTwoSizes(nn.Module):
+    def __init__(self, num_tokens, dim):
+        super().__init__()
+
+
+class NamedSizes(nn.Module):
+    def __init__(self, *, num_tokens, dim):
+        super().__init__()
+
+
 class NoModule:
     def __init__(self, specification):
         pass
@@ -119,6 +129,16 @@ def words(model: str, steps: int = 3) -> list[str]:
             "NoDefault",
             "no default for depth: add models.depth=VALUE; its constructor is "
             rf"NoDefault\(specification, width, depth\), and .*{FIRST}",
+        ),
+        (
+            "OfTwoSizes",
+            r"no default for dim: add models\.dim=VALUE if its first argument, num_tokens, is "
+            rf"meant for the specification, and put the class into one of your own if not.*{FIRST}",
+        ),
+        (
+            "NamedSizes",
+            "no default for dim: put the class into one of your own, since it takes no argument by "
+            rf"its place; .*{FIRST}",
         ),
         ("NoSpecification", rf"its constructor is NoSpecification\(\), and .*{FIRST}"),
         ("Keyword", rf"its constructor is Keyword\(\*, specification, width=8\), and .*{FIRST}"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.records.equivalence import IN_CHECKOUT, Code, Equivalence, read_file
 from core.errors import OK, VERIFICATION_FAILED, UserError
 from core.files import ROOT
 from reproduce import judgements, same
@@ -16,11 +17,49 @@ from reproduce.claims import frozen
 from reproduce.claims.frozen import RESTATED, SAME_TESTS, read_frozen
 from tests.committed import committed_records
 
+BEFORE_A_MOVE = "d74a1db4b91f49fd6505f741fe41242d074a32d0"  # of tables in models/memories
 GIT = ["git", "-C", str(ROOT)]
 
 
 def git(*words: str) -> str:
     return subprocess.run([*GIT, *words], capture_output=True, text=True, check=True).stdout
+
+
+def proof(old: str, new: str, **changes: Any) -> Equivalence:
+    before, after = (Code(task="t", task_code="1", model=m, model_code="2") for m in (old, new))
+    fields: dict[str, Any] = {"by": "definitions", "added": {}, **changes}
+    return Equivalence(task="t", model="m", commit="0" * 40, old=before, new=after, **fields)
+
+
+def test_proofs_lead_to_the_code_of_an_older_checkout() -> None:
+    """A class that was moved twice since, and the code before it."""
+    earlier, first = proof("m.Before", "m.Net"), proof("m.Net", "m.a.Net", moved={"m.N": "m.a.N"})
+    second, more = proof("m.a.Net", "m.b.Net"), proof("m.b.Net", "m.c.Net", added={"models.x": 1})
+    apart = proof("m.Other", "m.a.Other")
+    entries = [second, earlier, first, apart, more]
+
+    def ends(current: str) -> list[tuple[str, str]]:
+        turned = same.towards(entries, lambda code: code.model == current)
+        return [(entry.old.model, entry.new.model) for entry in turned]
+
+    as_they_are = [(entry.old.model, entry.new.model) for entry in entries]
+    assert ends("m.c.Net") == as_they_are
+    there = [("m.b.Net", "m.a.Net"), as_they_are[1], ("m.a.Net", "m.Net"), *as_they_are[3:]]
+    assert ends("m.Net") == there
+    assert [e.moved for e in same.towards([first], lambda c: c.model == "m.Net")] == [
+        {"m.a.N": "m.N"}
+    ]
+
+
+def test_a_record_of_a_file_that_was_moved_has_its_name_of_then(tmp_path: Path) -> None:
+    if subprocess.run([*GIT, "cat-file", "-e", BEFORE_A_MOVE], capture_output=True).returncode:
+        pytest.skip("a shallow clone has no older commits")
+    same.unpack(BEFORE_A_MOVE, tmp_path)
+    table = tmp_path / IN_CHECKOUT / "test_time_memory.json"
+    place = "models.memories.nearest_neighbour.NearestNeighbour"
+    there = [entry for entry in read_file(table) if entry.new.model == place]
+    assert any(entry.new.is_current(tmp_path) for entry in there)
+    assert not any(e.old.is_current(tmp_path) for e in read_file(table) if e.old.model == place)
 
 
 def said_of(figure: str) -> dict[str, Any]:

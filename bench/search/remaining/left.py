@@ -22,6 +22,7 @@ from bench.config.groups import GUEST, task_card
 from bench.config.settings import Configuration
 from bench.config.source_files import place_of_source
 from bench.records.record_files import records_in
+from bench.records.report import how_to_be_ranked
 from bench.records.schema import json_of, read_record
 from bench.records.store import COMMITTED, Store
 from bench.runs.catalog import RecordCatalog
@@ -155,7 +156,10 @@ class Remaining:
                 "served and counted no more"
             )
         # A figure has several sweeps, and settings of its own.
-        return sentences if title else [*self.beside_guests(), *sentences]
+        if title:
+            return sentences
+        note = how_to_be_ranked(self.first.preset)
+        return [*self.beside_guests(), *sentences, *([note] if note else [])]
 
     def beside_guests(self) -> list[str]:
         """Why models are trained beside guests whose rivals were to be served, and the other ways;
@@ -306,7 +310,8 @@ def _duration(seconds: float | None) -> str:
 
 def duration_in_words(seconds: float) -> str:
     """Seconds that records tell, in words."""
-    return f"about {duration(max(1.0, seconds))} at the speed of the runs on record"
+    shown = duration(max(1.0, seconds))
+    return f"about {shown} on an idle machine, at the speed of the runs on record"
 
 
 def _word_of(entry: Entry) -> str:

@@ -84,7 +84,9 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
         reports.append((description, done, total))
 
     run_plan(make_plan(words), report, said.append)
-    (sentence,) = said
+    sentence, note = said  # before anybody waits
+    assert "most of its rows get no rank" in note
+    assert "the same words and preset=laptop" in note
     assert ": 6 runs of 2 models to make (2 × trial, 4 × final run; 4 trainings), " in sentence
     models = [text.split(" seed")[0] for text, *_ in reports if " seed " in text]
     assert list(dict.fromkeys(models)) == ["Gated", "LSTM"]
@@ -103,7 +105,7 @@ def test_the_guest_is_trained_first_and_served_runs_are_in_no_count(
     begun = "sweep 1 of 2, tasks.x=1, preset smoke: 2 of 8 runs of 2 models to make (2 × final run)"
     assert said[0].startswith(begun)
     assert "about " in said[0]
-    assert said[0].endswith("at the speed of the runs on record")
+    assert said[0].endswith(" on an idle machine, at the speed of the runs on record")
     counts = [(done, total) for text, done, total in reports if text == "runs of sweep 1 of 2"]
     assert counts[-1] == (2, 2)
     assert {total for _, total in counts} == {2}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.records.schema import RunRecord, Trial, read_record
+from bench.records.schema import Examination, RunRecord, Trial, read_record
 from leaderboards.checks.agreement import SharedStatements
 from leaderboards.checks.coincidences import coincidences
 from leaderboards.checks.seeds import missing_seeds
@@ -36,6 +36,7 @@ def of_guest(record: RunRecord, name: str, **settings: Any) -> RunRecord:
         "identity": identity,
         "run_id": f"{record.task}-{name}-smoke-{identity[:12]}-s{record.seed}",
         "provenance": code,
+        "examination": Examination(before=["state bytes"]),  # its state was measured
         "study": None,
         "role": "single",
     }

@@ -1,0 +1,136 @@
+"""How much a model carries from one position to the next, by what its ``step`` returns.
+
+A model says by ``state_bytes`` what one sequence must keep. One of this project is held to that by
+its tests; of a stranger's the state is looked at: every tensor that can be reached from what
+``step`` returns, each place of memory once, without the weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench.training.storage import count_numbers
+from bench.training.unfit import UnfitModel
+
+SECONDS = 1.0  # that steps may take
+BYTES = 4  # of a number, in whatever type it is kept: ``state_bytes`` counts float32
+SLACK, COUNTER = 1.1, 8  # a model may count a little less, and no counter of positions
+AGREES = 1e-3  # of the largest output: what step and forward may differ by
+
+
+def examine_state(model: nn.Module, inputs: Tensor, length: int) -> bool:
+    """Compare the bytes that a model declares after ``length`` positions with what it carries.
+
+    Two sequences take their steps in turn, so that what a model keeps in itself, and not in the
+    state, gives other outputs than ``forward``, and is not taken for a small state.
+
+    Args:
+        model: with a method ``state_bytes``, in eval mode from now on.
+        inputs: (batch, time) or (batch, time, channels), on the device of the model.
+        length: the longest sequence of its task.
+
+    Returns:
+        Whether the state was measured at that length; False where there is no ``step``, where it
+        fails, takes too long or gives other outputs than ``forward``, and where its state holds no
+        tensor.
+
+    Raises:
+        UnfitModel: it carries more than it declares.
+    """
+    asked: Any = model.eval()
+    declared = int(asked.state_bytes(length))
+    if not callable(getattr(model, "step", None)):
+        return False
+    places = torch.arange(length, device=inputs.device) % inputs.shape[1]
+    sequence = inputs[:1, places]
+    steps = _in_steps(asked, [sequence, sequence.flip(1)])
+    if steps is None:
+        return False
+    outputs, state = steps
+    positions = outputs.shape[1]
+    held = carried_bytes(state, [*model.parameters(), *model.buffers()])
+    if not held or not _agree(asked, sequence[:, :positions], outputs):
+        return False
+    if held > SLACK * declared + COUNTER:
+        raise UnfitModel(
+            f"state_bytes({length}) says that a sequence keeps {declared:,} bytes, but what step "
+            f"returns after {positions} positions holds {held:,} (each number as {BYTES} bytes): "
+            "let state_bytes count all that step needs to go on"
+        )
+    return positions == length
+
+
+def carried_bytes(state: Any, weights: Iterable[Tensor] = ()) -> int:
+    """Bytes of all numbers that can be reached from a state, as float32.
+
+    Args:
+        weights: tensors that do not count, nor does what lies in their memory.
+    """
+    storages = {weight.untyped_storage()._cdata for weight in weights}
+    by_type: dict[torch.dtype, list[Tensor]] = defaultdict(list)
+    for tensor in _tensors_in(state, set()):
+        if tensor.untyped_storage()._cdata not in storages:
+            by_type[tensor.dtype].append(tensor.detach())
+    total = 0
+    for dtype, tensors in by_type.items():
+        numbers = count_numbers(tensors)
+        total += numbers * min(BYTES * (2 if dtype.is_complex else 1), dtype.itemsize)
+    return total
+
+
+def _tensors_in(value: Any, seen: set[int]) -> Iterator[Tensor]:
+    """The tensors of a state, however it is nested; each object is looked at once."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors_in(item, seen)
+    elif isinstance(value, list | tuple | set | frozenset) or hasattr(value, "popleft"):
+        for item in value:
+            yield from _tensors_in(item, seen)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):  # one with slots has no dictionary
+            yield from _tensors_in(getattr(value, field.name, None), seen)
+    elif not isinstance(value, type | str | bytes) and hasattr(value, "__dict__"):
+        yield from _tensors_in(vars(value), seen)
+
+
+def _in_steps(model: Any, sequences: list[Tensor]) -> tuple[Tensor, Any] | None:
+    """Outputs (1, positions, channels) and state of the first sequence, as far as it came in time;
+    None where ``step`` cannot be asked."""
+    outputs: list[Tensor] = []
+    states: list[Any] = [None] * len(sequences)
+    until = time.perf_counter() + SECONDS
+    try:
+        with torch.no_grad():
+            for position in range(sequences[0].shape[1]):
+                for k, sequence in enumerate(sequences):
+                    output, states[k] = model.step(sequence[:, position].clone(), states[k])
+                    if k == 0:
+                        outputs.append(output)
+                if time.perf_counter() > until:
+                    break
+            return torch.stack(outputs, 1), states[0]
+    except Exception:  # a stranger's step may want anything else; the conformance tests say what
+        return None
+
+
+def _agree(model: Any, sequence: Tensor, outputs: Tensor) -> bool:
+    """Whether ``forward`` gives the outputs of the steps."""
+    try:
+        with torch.no_grad():
+            whole = model(sequence.clone())
+        size = float(whole.abs().max())
+        return torch.allclose(outputs.to(whole), whole, rtol=AGREES, atol=AGREES * size)
+    except Exception:  # as of another shape
+        return False

@@ -1,0 +1,31 @@
+"""What training changes beside the parameters: a model may learn in buffers, which no optimiser
+updates and no count of parameters holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+
+def changed_numbers(model: nn.Module, weights: Mapping[str, Tensor]) -> int:
+    """How many numbers in the buffers of a model are others after its training: statistics,
+    counters, averages of weights, tables that calls write into.
+
+    Args:
+        model: with the numbers that it was built with.
+        weights: what its training left, as :func:`bench.training.storage.read_weights` reads it: a
+            buffer with two names is there under one of them, and counts once.
+    """
+    total = 0
+    for name, buffer in model.named_buffers(remove_duplicate=False):
+        after = weights.get(name)
+        if after is None:
+            continue
+        if after.shape != buffer.shape:  # all of it was made by the training
+            total += after.numel()
+            continue
+        before = buffer.detach().to(after)
+        equal = (before == after) | ((before != before) & (after != after))  # NaN stays NaN
+        total += int((~equal).sum())
+    return total

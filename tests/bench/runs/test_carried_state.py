@@ -1,0 +1,162 @@
+"""What a stranger's model carries from position to position is measured, not believed."""
+
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import bench
+from bench.records.schema import RunRecord
+from bench.runs import carried_state
+from bench.runs.carried_state import carried_bytes, examine_state
+from bench.training.unfit import UnfitModel
+from models.specification import SequenceSpecification
+
+LONGEST, WIDTH = 24, 8
+SPECIFICATION = SequenceSpecification(maximum_length=LONGEST, vocabulary=13)
+INPUTS = torch.randint(13, (4, 11), generator=torch.Generator().manual_seed(0))
+FEW = {"training.steps": 2, "training.batch_size": 4, "training.warmup_steps": 1}
+
+
+class Recurrent(nn.Module):
+    """A GRU with one state of WIDTH numbers, which declares ``declared`` bytes."""
+
+    def __init__(self, specification: SequenceSpecification, declared: int = 4 * WIDTH) -> None:
+        super().__init__()
+        self.declared = declared
+        self.embedding = nn.Embedding(specification.vocabulary or 0, WIDTH)
+        self.cell = nn.GRU(WIDTH, WIDTH, batch_first=True)
+        self.out = nn.Linear(WIDTH, specification.output_size)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.out(self.cell(self.embedding(inputs))[0])
+
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        outputs, state = self.cell(self.embedding(inputs)[:, None], state)
+        return self.out(outputs[:, 0]), state
+
+    def state_bytes(self, length: int) -> int:
+        return self.declared
+
+
+class WithoutStep(nn.Module):
+    """The same, which nobody can ask for its state."""
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__()
+        self.net = Recurrent(specification)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.net(inputs)
+
+    def state_bytes(self, length: int) -> int:
+        return 4
+
+
+class KeepsAll(Recurrent):
+    """Runs over all that it has seen: its state grows by a token a position."""
+
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        seen = inputs[:, None] if state is None else torch.cat([state, inputs[:, None]], 1)
+        return self(seen)[:, -1], seen
+
+    def state_bytes(self, length: int) -> int:
+        return self.declared * length
+
+
+class HidesItsState(Recurrent):
+    """It keeps its state in itself, and returns a small one."""
+
+    kept: Any = None
+
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        outputs, self.kept = super().step(inputs, None if state is None else self.kept)
+        return outputs, torch.zeros(1)
+
+
+class Slow(Recurrent):
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        raise NotImplementedError("one day")
+
+
+def measured(kind: type[nn.Module], *declared: int) -> bool:
+    torch.manual_seed(0)
+    return examine_state(kind(SPECIFICATION, *declared), INPUTS, LONGEST)
+
+
+@pytest.mark.parametrize(("kind", "declared"), [(Recurrent, 4 * WIDTH), (KeepsAll, 4)])
+def test_a_true_number_is_measured(kind: type[nn.Module], declared: int) -> None:
+    assert measured(kind, declared)
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "held"), [(Recurrent, 4, 4 * WIDTH), (KeepsAll, 2, 4 * LONGEST)]
+)
+def test_a_smaller_number_than_is_carried_is_refused(
+    kind: type[nn.Module], declared: int, held: int
+) -> None:
+    with pytest.raises(UnfitModel) as refused:
+        measured(kind, declared)
+    said = declared * (LONGEST if kind is KeepsAll else 1)
+    assert f"state_bytes({LONGEST}) says that a sequence keeps {said} bytes" in str(refused.value)
+    assert f"after {LONGEST} positions holds {held} " in str(refused.value)
+
+
+def test_what_cannot_be_measured_stays_declared() -> None:
+    assert not measured(WithoutStep)
+    assert not measured(HidesItsState, 4)
+    assert not measured(Slow)
+
+
+def test_steps_that_take_too_long_measure_as_far_as_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(carried_state, "SECONDS", 0.0)  # one position
+    assert not measured(Recurrent, 4 * WIDTH)
+    with pytest.raises(UnfitModel, match=r"after 1 positions holds 32 "):
+        measured(Recurrent, 4)
+
+
+def test_every_tensor_of_a_state_counts_once_and_as_float32() -> None:
+    @dataclass
+    class Slotted:
+        __slots__ = ("values",)
+        values: Tensor
+
+    ten, weights = torch.zeros(10), nn.Linear(3, 5)
+    assert carried_bytes(ten) == 40
+    assert carried_bytes([ten, {"again": ten}, ten[2:6]]) == 40
+    assert carried_bytes(torch.zeros(1, 10).expand(6, 10)) == 40
+    assert carried_bytes(torch.zeros(10, dtype=torch.float64)) == 40
+    assert carried_bytes(torch.zeros(10, dtype=torch.float16)) == 20
+    assert carried_bytes(torch.zeros(10, dtype=torch.complex64)) == 80
+    assert carried_bytes((Slotted(ten), deque([torch.zeros(3)]))) == 52
+    assert carried_bytes(SimpleNamespace(a=ten, b=SimpleNamespace(c=torch.zeros(2)))) == 48
+    assert carried_bytes((ten, weights.weight.view(-1)), weights.parameters()) == 40
+    assert carried_bytes(("no", 3, None)) == 0
+    cycle: list[Any] = [ten]
+    cycle.append(cycle)
+    assert carried_bytes(cycle) == 40
+
+
+def test_a_record_says_whether_its_state_was_measured(tmp_path: Path) -> None:
+    def run(kind: str, **settings: int) -> RunRecord:
+        own = {f"models.{key}": value for key, value in settings.items()}
+        target = f"{__name__}.{kind}"
+        return bench.run(
+            "bigram", target, store=tmp_path, device="cpu", settings={**FEW, **own}, quiet=True
+        )
+
+    honest, unknown, small = run("Recurrent"), run("WithoutStep"), run("Recurrent", declared=4)
+    assert honest.examination is not None
+    assert unknown.examination is not None
+    assert "state bytes" in honest.examination.before
+    assert "state bytes" not in unknown.examination.before
+    assert (honest.outcome, unknown.outcome, small.outcome) == ("ok", "ok", "failed")
+    assert small.cause is not None
+    assert small.cause.startswith("state_bytes(64) says that a sequence keeps 4 bytes")
