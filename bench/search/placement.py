@@ -20,6 +20,7 @@ from bench.runs.serving import devices_elsewhere
 from bench.search.jobs import execute, served
 from bench.search.payload import JobPayload
 from bench.search.sharing import SharedRuns, open_coordinator
+from core.collector import resume_collector
 from core.errors import UserError
 from core.progress import Report
 
@@ -68,6 +69,7 @@ def _alone(
     first = configurations[0]
 
     def open_local() -> Executor:
+        resume_collector()
         before_first()
         if prepare:
             make_data(first, report)
@@ -76,6 +78,7 @@ def _alone(
 
     in_process = InProcess(execute, report)
     if first.sweep.executor == "ray":
+        resume_collector()
         before_first()
         make_data(first, report)
         workers = workers_at_once(first, at_most)
