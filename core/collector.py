@@ -20,9 +20,10 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            gc.enable()
+            resume_collector()
 
 
 def resume_collector() -> None:
-    """Look for cycles again: from here on runs are made."""
+    """Look for cycles again, among what is made from here on."""
+    gc.freeze()  # else the first search would walk all that was made
     gc.enable()

@@ -257,6 +257,7 @@ class Configuration(Settings):
         """All final runs of a sweep at this setting: its seeds, of each data seed."""
         runs = []
         for first in self.of_each_data_seed():
+            first.setting_is_shared()
             for number in range(self.sweep.seeds):
                 runs.append(first.with_(seed=first.seed + number))
         return runs
@@ -300,6 +301,10 @@ class Configuration(Settings):
     def setting(self) -> str:
         """:meth:`resolved` as text, equal for equal settings whatever their seed."""
         return json.dumps(self.resolved(), sort_keys=True)
+
+    def setting_is_shared(self) -> None:
+        """Write :attr:`setting` once for all copies with other seeds, which take it over."""
+        _ = self.setting
 
     def model_copy(
         self, *, update: Mapping[str, Any] | None = None, deep: bool = False

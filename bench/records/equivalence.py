@@ -346,13 +346,19 @@ def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = Fa
     Args:
         bitwise: by code that gives the same bytes alone, not by code equal up to rounding.
     """
-    candidates = list(names(Code.of(config, provenance), config))
+    code = Code.of(config, provenance)
+    return _canonical_name(code, json.dumps(config), bitwise, TABLE, _changed(TABLE))
+
+
+@lru_cache(maxsize=4096)  # runs that differ in their seeds alone have one configuration
+def _canonical_name(code: Code, config: str, bitwise: bool, table: Path, changed: int) -> Name:
+    candidates = list(names(code, json.loads(config), table))
     if bitwise:
         candidates = [name for name in candidates if name.bitwise]
     if len(candidates) == 1:  # as of most runs
         return candidates[0]
-    entries = _entries(TABLE)
-    sides = _by_side(TABLE, _changed(TABLE)) if candidates[0].code not in entries else {}
+    entries = _by_code(table, changed)
+    sides = _by_side(table, changed) if candidates[0].code not in entries else {}
 
     def is_replaced(name: Name) -> bool:
         """Whether newer code makes this very run: a proof may be of other choices of the model."""
