@@ -123,11 +123,8 @@ def kind(record: RunRecord) -> str | None:
     """``EASY``, one number of pairs; ``PLAIN``, several; ``LONG``, several, and the steps that a
     slow model needs; ``FORGETTING``, several, and keys that are written again. None of other tasks,
     models and cells."""
-    if record.task != "multi_query_recall":
-        return None
-    if record.model not in contenders("multi_query_recall", record.preset):
-        return None
-    if not _as_it_comes(record):
+    contends = record.model in contenders("multi_query_recall", record.preset)
+    if record.task != "multi_query_recall" or not contends or not _as_it_comes(record):
         return None
     task = record.config["tasks"]
     if task["protocol"] == "easy" and task["pairs"] == [4] and not task["rewritten"]:
@@ -184,10 +181,9 @@ def of(
     in_cell = [
         record
         for record in records
-        if model in (None, record.model)
-        and record.task == "multi_query_recall"  # others may have no width
+        if kind(record) == cell
+        and model in (None, record.model)
         and of_width in (None, width(record))
-        and kind(record) == cell
     ]
     return latest(in_cell, lambda record: (record.model, variant(record), record.seed))
 
