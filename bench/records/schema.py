@@ -311,11 +311,11 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
     """
     packed = packed_at(path)
-    if packed is None or any_name:
-        return read_file(path, any_name=any_name).record
+    if packed is None:
+        return _read_file(path, None, any_name).record
     record = _in_use.get(packed)
     if record is None:
-        record = _in_use[packed] = read_file(path).record
+        record = _in_use[packed] = _read_file(path, packed).record
     return record
 
 
@@ -325,8 +325,11 @@ _in_use: WeakValueDictionary[PackedRecord, RunRecord] = WeakValueDictionary()
 
 def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
     """As :func:`read_record`, with what else is known of the file."""
+    return _read_file(path, packed_at(path), any_name)
+
+
+def _read_file(path: Path, packed: PackedRecord | None, any_name: bool = False) -> RecordFile:
     refuse_segment(path)
-    packed = packed_at(path)
     text = RECORD.bytes_of(path) if packed is None else packed.line()
     content = RECORD.tree(path, text)
     if not isinstance(content, dict):

@@ -234,7 +234,7 @@ class Untrained:
         untrained_by_run: dict[str, Configuration] = {}
 
         def add(untrained: Configuration) -> None:
-            key = f"{untrained.task} {untrained.model} {untrained.seed} {untrained.resolved()}"
+            key = f"{untrained.task} {untrained.model} {untrained.seed} {untrained.setting}"
             untrained_by_run.setdefault(key, untrained)
 
         of_setting: dict[str, Configuration | None] = {}  # of its first seed
