@@ -24,6 +24,10 @@ def collector_paused() -> Iterator[None]:
 
 
 def resume_collector() -> None:
-    """Look for cycles again, among what is made from here on."""
-    gc.freeze()  # else the first search would walk all that was made
+    """Look for cycles again. What was made in the pause counts as old, like all that has been
+    searched some times: the next search would walk all of it."""
+    is_kept = gc.get_freeze_count() > 0
+    gc.freeze()
+    if not is_kept:
+        gc.unfreeze()  # into the oldest generation
     gc.enable()
