@@ -16,6 +16,7 @@ from bench.config.command_line import read_with_lists
 from bench.config.groups import with_guests
 from bench.records.schema import RunRecord
 from bench.records.store import COMMITTED, Store
+from core.collector import collector_paused
 from core.errors import CLAIM_CONTRADICTED, OK, RUN_FAILED, UserError, nearest
 from core.words import by_name, texts
 from reproduce import committed, same, usage
@@ -57,7 +58,7 @@ def main(words: Sequence[str], reproductions: Mapping[str, Experiment]) -> int:
     experiment = reproductions[name]
     typed = {word.partition("=")[0]: word for word in rest}
     request = Request.of(read_with_lists(rest), name, experiment, typed)
-    with with_guests(request.guests):
+    with with_guests(request.guests), collector_paused():
         return _make(name, experiment, request)
 
 

@@ -153,6 +153,7 @@ def composed(runs: Iterable[Settings]) -> list[Configuration]:
         base = base_by_setting.get(name := repr(setting))
         if base is None:
             base = base_by_setting[name] = Configuration.of({**setting, **seeds})
+            base.setting_is_shared()
         configurations.append(base.with_(seeds))
     return configurations
 
@@ -234,7 +235,9 @@ class Experiment:
         if callable(self.records):
             return self.records(records)
         holds = [part.has if isinstance(part, Runs) else part for part in self.records]
-        return any_of(*holds)(records)
+        tasks = {part.task if isinstance(part, Runs) else "" for part in self.records}
+        of_tasks = records if "" in tasks else [r for r in records if r.task in tasks]
+        return any_of(*holds)(of_tasks)
 
     def draw(self, records: Records) -> Picture:
         """The figure as data, whose dump is ``curves.json``."""

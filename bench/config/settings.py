@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -155,7 +155,8 @@ class Configuration(Settings):
         changed: dict[str, Any] = {"overrides": {**self.overrides, **settings}}
         training: dict[str, Any] = {}
         models: dict[str, Any] = {}
-        by_epochs = "training.epochs" in {**self.overrides, **settings}  # which steps make void
+        # Which steps make void.
+        by_epochs = "training.epochs" in settings or "training.epochs" in self.overrides
         for key, value in settings.items():
             section, _, name = key.partition(".")
             if key == "seed" and type(value) is int and 0 <= value < 2**32:
@@ -174,8 +175,7 @@ class Configuration(Settings):
             return None
         try:
             if training:
-                values = {**self.training.__dict__, **training}
-                changed["training"] = TrainingSettings.model_validate(values)
+                changed["training"] = _training_with(self.training, tuple(training.items()))
             if models:
                 check_sizes(models)
                 check_counts(models, "models")
@@ -257,6 +257,7 @@ class Configuration(Settings):
         """All final runs of a sweep at this setting: its seeds, of each data seed."""
         runs = []
         for first in self.of_each_data_seed():
+            first.setting_is_shared()
             for number in range(self.sweep.seeds):
                 runs.append(first.with_(seed=first.seed + number))
         return runs
@@ -301,6 +302,10 @@ class Configuration(Settings):
         """:meth:`resolved` as text, equal for equal settings whatever their seed."""
         return json.dumps(self.resolved(), sort_keys=True)
 
+    def setting_is_shared(self) -> None:
+        """Write :attr:`setting` once for all copies with other seeds, which take it over."""
+        _ = self.setting
+
     def model_copy(
         self, *, update: Mapping[str, Any] | None = None, deep: bool = False
     ) -> Configuration:
@@ -309,6 +314,14 @@ class Configuration(Settings):
         if not {*(update or ())} <= {"seed", "overrides"}:
             copy.__dict__.pop("setting", None)
         return copy
+
+
+@lru_cache(maxsize=4096)  # many models are tried at the same rates
+def _training_with(
+    before: TrainingSettings, changes: tuple[tuple[str, Any], ...]
+) -> TrainingSettings:
+    """The same with other values, of the kinds that the old ones have."""
+    return TrainingSettings.model_validate({**before.__dict__, **dict(changes)})
 
 
 def _as_kind_of(old: Any, new: Any) -> bool | int | float | str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -231,7 +231,7 @@ def _code_and_imports(content: bytes, package: str, by_later_python: bool) -> tu
     """The code of a file without its explanations, and the names of what it may import."""
     tree = ast.parse(content)
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -242,3 +242,14 @@ def _code_and_imports(content: bytes, package: str, by_later_python: bool) -> tu
         elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return source_text(tree, by_later_python=by_later_python), names
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """A module and every statement in it, without what statements are made of: nothing there
+    imports, or has an explanation of its own."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, block, ())

@@ -346,13 +346,30 @@ def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = Fa
     Args:
         bitwise: by code that gives the same bytes alone, not by code equal up to rounding.
     """
-    candidates = list(names(Code.of(config, provenance), config))
+    at = (Code.of(config, provenance), json.dumps(config), TABLE, _changed(TABLE))
+    return _canonical_name(*at, bitwise)
+
+
+def every_name(code: Code, config: Config) -> tuple[Name, ...]:
+    """:func:`names` by the project's proofs, known from the first time that they were asked."""
+    return _every_name(code, json.dumps(config), TABLE, _changed(TABLE))
+
+
+# Runs that differ in their seeds alone have one configuration.
+@lru_cache(maxsize=2048)
+def _every_name(code: Code, config: str, table: Path, changed: int) -> tuple[Name, ...]:
+    return tuple(names(code, json.loads(config), table))
+
+
+@lru_cache(maxsize=2048)
+def _canonical_name(code: Code, config: str, table: Path, changed: int, bitwise: bool) -> Name:
+    candidates = list(_every_name(code, config, table, changed))
     if bitwise:
         candidates = [name for name in candidates if name.bitwise]
     if len(candidates) == 1:  # as of most runs
         return candidates[0]
-    entries = _entries(TABLE)
-    sides = _by_side(TABLE, _changed(TABLE)) if candidates[0].code not in entries else {}
+    entries = _by_code(table, changed)
+    sides = _by_side(table, changed) if candidates[0].code not in entries else {}
 
     def is_replaced(name: Name) -> bool:
         """Whether newer code makes this very run: a proof may be of other choices of the model."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.config.settings import Configuration
-from bench.records.equivalence import Code, Config, Name, canonical_name, names
+from bench.records.equivalence import Code, Config, Name, canonical_name, every_name, names
 from bench.records.named_text import with_named_text
 from bench.records.provenance import sha256_of
 from bench.records.schema import Provenance, RunRecord, make_run_id
@@ -45,7 +45,7 @@ class Identity:
             config: resolved, as a record keeps it.
             baseline: the label of a predictor without training.
         """
-        everywhere = list(names(Code.of(config, provenance), config))
+        everywhere = every_name(Code.of(config, provenance), config)
         same = (configuration.preset, provenance, baseline)
         identities = tuple(identity_of(name, *same) for name in everywhere)
         same_bytes = sum(name.bitwise for name in everywhere)  # these come first

@@ -95,6 +95,7 @@ def adopt(other: Origin) -> None:
     _adopted[:] = [other]
 
 
+@lru_cache(maxsize=1)  # every run that is named asks
 def processor() -> str:
     """The name of the processor, as far as the system tells."""
     try:

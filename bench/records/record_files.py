@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
 
@@ -33,8 +33,9 @@ def records_in(folder: Path, pattern: str = "*.json") -> list[Path]:
         UserError: a segment cannot be trusted.
     """
     names = {path.name for path in folder.glob(pattern)}
+    matches = re.compile(translate(pattern)).match
     for run_id in packed_in(folder):
-        if fnmatchcase(f"{run_id}.json", pattern):
+        if matches(f"{run_id}.json"):
             names.add(f"{run_id}.json")
     return [folder / name for name in sorted(names)]
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal, NamedTuple
+from weakref import WeakValueDictionary
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bench.records.record_files import packed_at, records_below, refuse_segment
-from bench.records.segments import MAXIMUM_RECORD_BYTES, canonical
+from bench.records.segments import MAXIMUM_RECORD_BYTES, PackedRecord, canonical
 from core.errors import RUN_FAILED, UserError
 from core.files import ROOT, write_atomically
 from core.reading import Kind, Several, beyond_bounds
@@ -314,13 +315,26 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
     """
-    return read_file(path, any_name=any_name).record
+    packed = packed_at(path)
+    if packed is None:
+        return _read_file(path, None, any_name).record
+    record = _in_use.get(packed)
+    if record is None:
+        record = _in_use[packed] = _read_file(path, packed).record
+    return record
+
+
+# Of segments, which are never rewritten: a figure asks for a record several times.
+_in_use: WeakValueDictionary[PackedRecord, RunRecord] = WeakValueDictionary()
 
 
 def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
     """As :func:`read_record`, with what else is known of the file."""
+    return _read_file(path, packed_at(path), any_name)
+
+
+def _read_file(path: Path, packed: PackedRecord | None, any_name: bool = False) -> RecordFile:
     refuse_segment(path)
-    packed = packed_at(path)
     text = RECORD.bytes_of(path) if packed is None else packed.line()
     content = RECORD.tree(path, text)
     if not isinstance(content, dict):

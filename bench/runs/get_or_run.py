@@ -12,6 +12,7 @@ from bench.config.budgets import SizeBudget, use_finder
 from bench.config.settings import Configuration
 from bench.records.schema import Role, RunRecord, Study
 from bench.runs.serving import serve, serve_baselines
+from core.collector import resume_collector
 from core.errors import UserError
 from core.progress import Report, silent
 
@@ -36,6 +37,7 @@ def computing() -> _Computing:
     record that is served needs none of them."""
     from bench.runs import fresh
 
+    resume_collector()
     return fresh
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import from_json
 
-from bench.config.files import group_file
+from bench.config.files import shared_file
 from bench.config.groups import choices
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
@@ -330,8 +330,9 @@ def _is_own(configuration: Configuration) -> bool:
     return configuration.task in choices("tasks") and is_own(configuration.tasks["_target_"])
 
 
-def _card(configuration: Configuration) -> dict[str, Any]:
-    return dict(group_file("tasks", configuration.task).get("card", {}))
+def _card(configuration: Configuration) -> Mapping[str, Any]:
+    card: Mapping[str, Any] = shared_file("tasks", configuration.task).get("card", {})
+    return card
 
 
 def _text(value: Any) -> str:

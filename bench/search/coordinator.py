@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -22,7 +21,6 @@ from bench.records.store import Store
 from core.database import LOCK, alone_at, cannot_be_opened, engine_of, patiently
 from core.errors import UserError
 from core.files import make_folder, write_atomically
-from core.places import is_server
 
 SECONDS_BETWEEN_HEARTBEATS = 10.0
 SECONDS_UNTIL_DEAD = 60.0  # without a heartbeat, after which its work is another driver's
@@ -192,12 +190,8 @@ def _is_alive(connection: sql.Connection, driver: str | None) -> bool:
     )
 
 
-@cache
-def open_coordinator(address: str, store: Path) -> Coordinator | None:
-    """The coordinator of a store's driver; None where a database or journal has one driver
-    alone."""
-    if not is_server(address):
-        return None
+def join_drivers(address: str, store: Path) -> Coordinator:
+    """The coordinator of a store's driver, at a server's address."""
     studies = Store(store).studies
     return Coordinator(address, f"{platform.node()[:60]}-{_name_in(studies)}", studies)
 
@@ -218,8 +212,3 @@ def _name_in(studies: Path) -> str:
         words = [uuid.uuid4().hex[:16], *place]
         write_atomically(path, " ".join(words).encode())
     return words[0][:32]
-
-
-def place_of(role: str, run_id: str) -> str:
-    """The name of a run: where its record lies below a store."""
-    return f"{Store(Path()).record_folder(role)}/{run_id}.json"

@@ -17,13 +17,12 @@ from bench.records.store import Store
 from bench.records.tracking import create_store
 from bench.runs.get_or_run import get_or_run_baselines, make_data
 from bench.runs.serving import known_data
-from bench.search.coordinator import open_coordinator
 from bench.search.model_search import ModelResult, ModelSearch, Stage
 from bench.search.placement import open_executor
 from bench.search.plan import SweepPlan
 from bench.search.remaining.left import Remaining
 from bench.search.remaining.pace import Pace
-from bench.search.sharing import SECONDS_BETWEEN_LOOKS
+from bench.search.sharing import SECONDS_BETWEEN_LOOKS, open_coordinator
 from bench.search.storage import open_storage
 from core.errors import RUN_FAILED, UserError
 from core.files import lock

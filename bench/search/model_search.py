@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import optuna
 
@@ -25,12 +25,14 @@ from bench.records.schema import FINISHED, Cost, RunRecord, read_record, write_r
 from bench.records.store import Store
 from bench.runs.serving import headline_of, identify, known_data
 from bench.runs.together import by_shape, most_together, together_of
-from bench.search.coordinator import Coordinator
 from bench.search.jobs import Job, JobStack, describe_loss
 from bench.search.plan import JOURNAL, Entry
 from bench.search.published import Chosen, committed_search, wider_search
 from bench.search.study import ModelStudy, SeedResult
 from core.errors import UserError
+
+if TYPE_CHECKING:
+    from bench.search.coordinator import Coordinator
 
 Trials = Sequence[optuna.Trial | None]
 Item = TypeVar("Item")

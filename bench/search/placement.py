@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-import joblib
-
 from bench.config.limits import GPU_SHARE, LARGEST_THREADS
 from bench.config.settings import Configuration
 from bench.config.source_files import names_file
@@ -19,10 +17,10 @@ from bench.executors.served import ServedFirst
 from bench.records.code import home, imported_modules, is_own
 from bench.runs.get_or_run import make_data
 from bench.runs.serving import devices_elsewhere
-from bench.search.coordinator import open_coordinator
 from bench.search.jobs import execute, served
 from bench.search.payload import JobPayload
-from bench.search.sharing import SharedRuns
+from bench.search.sharing import SharedRuns, open_coordinator
+from core.collector import resume_collector
 from core.errors import UserError
 from core.progress import Report
 
@@ -71,6 +69,7 @@ def _alone(
     first = configurations[0]
 
     def open_local() -> Executor:
+        resume_collector()
         before_first()
         if prepare:
             make_data(first, report)
@@ -79,6 +78,7 @@ def _alone(
 
     in_process = InProcess(execute, report)
     if first.sweep.executor == "ray":
+        resume_collector()
         before_first()
         make_data(first, report)
         workers = workers_at_once(first, at_most)
@@ -106,6 +106,8 @@ def workers_at_once(configuration: Configuration, at_most: int | None = None) ->
         return 0
     if configuration.preset == "smoke" and (at_most or 0) < FEW_AT_SMOKE:
         return 0
+    import joblib  # where runs are made: what is served needs no count
+
     places = len(_gpus(configuration.device)) or joblib.cpu_count() // training.threads
     workers = min(places, at_most or places, LARGEST_THREADS)
     return workers if workers > 1 else 0

@@ -12,17 +12,22 @@ from bench.config.samplers import Setting
 from bench.config.search_space import Space
 from bench.config.settings import Configuration
 from bench.records.record_files import records_in
-from bench.records.schema import Study, read_record
+from bench.records.schema import RunRecord, Study, read_record
 from bench.records.store import COMMITTED
 from core.files import when_changed
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a committed search found."""
+    """What a committed search found.
+
+    Attributes:
+        said_by: a final run of it, which is most often asked for next and need not be read again.
+    """
 
     study: Study
     setting: Setting
+    said_by: RunRecord | None = None
 
     def failures(self) -> list[str]:
         """How those of its trials ended that gave no number."""
@@ -98,7 +103,7 @@ def _chosen_settings(folder: Path, pattern: str, _changed: int) -> list[Chosen]:
             for key in study.search_space:
                 section, _, name = key.partition(".")
                 setting[key] = record.config[section][name]
-            outcomes.append(Chosen(study, setting))
+            outcomes.append(Chosen(study, setting, record))
     return outcomes
 
 

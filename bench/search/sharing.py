@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.executors.interface import Done, Executor
 from bench.records.schema import FINISHED, RunRecord
-from bench.records.store import record_path
+from bench.records.store import Store, record_path
 from bench.runs.get_or_run import make_data
 from bench.runs.serving import identify
-from bench.search.coordinator import Coordinator, place_of
 from bench.search.jobs import Job
 from core.errors import UserError
+from core.places import is_server
 from core.progress import Report
 
+if TYPE_CHECKING:
+    from bench.search.coordinator import Coordinator
+
 SECONDS_BETWEEN_LOOKS = 1.0
+
+
+@cache
+def open_coordinator(address: str, store: Path) -> Coordinator | None:
+    """The coordinator of a store's driver; None where a database or journal has one driver
+    alone."""
+    if not is_server(address):
+        return None
+    from bench.search.coordinator import join_drivers  # SQLAlchemy takes a fifth of a second
+
+    return join_drivers(address, store)
 
 
 class SharedRuns:
@@ -85,3 +102,8 @@ class SharedRuns:
         with suppress(UserError):  # a server that is gone: what this driver has is soon another's
             for run, _job in self._here.values():
                 self._coordinator.release(run)
+
+
+def place_of(role: str, run_id: str) -> str:
+    """The name of a run: where its record lies below a store."""
+    return f"{Store(Path()).record_folder(role)}/{run_id}.json"

@@ -9,7 +9,6 @@ from optuna.storages import BaseStorage, RDBStorage, get_storage
 
 from bench.search.journal import open_journal
 from bench.search.plan import JOURNAL
-from core.database import alone_at, cannot_be_opened, patiently, with_driver
 from core.errors import UserError
 from core.places import is_server
 
@@ -22,6 +21,9 @@ def open_storage(storage: str, folder: Path) -> BaseStorage:
     """
     if storage == JOURNAL:
         return open_journal(folder / "journal.log")
+    # SQLAlchemy, which takes a fifth of a second
+    from core.database import alone_at, cannot_be_opened, with_driver
+
     try:
         with alone_at(storage, folder):
             opened = get_storage(RDBStorage(with_driver(storage)))
@@ -38,6 +40,7 @@ def _patient(storage: BaseStorage) -> BaseStorage:
     An operation that a restart cut off is made again. What may then be there twice is a trial that
     waits or runs and that nobody has: the study fails it and tries its setting again.
     """
+    from core.database import patiently
 
     def patient(name: str) -> Any:
         operation = getattr(storage, name)

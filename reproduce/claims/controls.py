@@ -182,15 +182,19 @@ class Untrained:
 
     def _pairs(self, records: Records) -> Iterator[tuple[RunRecord, RunRecord | None]]:
         """Each run with its untrained one, if it has one; a predictor is its own."""
-        pool: dict[tuple[str, str, str, int], list[tuple[RunRecord, Mapping[str, Any]]]]
-        pool = defaultdict(list)
+        pool: dict[Place, list[RunRecord]] = defaultdict(list)
         for record in filter(is_untrained, records):
-            pool[_place(record)].append((record, flat(record.config, record.config)))
+            pool[_place(record)].append(record)
+        # Most of a pool is of other runs: settings are written out where a run asks.
+        asked: dict[Place, list[tuple[RunRecord, Mapping[str, Any]]]] = {}
         for run in without_untrained(records):
             if run.role == "baseline":
                 yield run, run
-            else:
-                yield run, self._twin_among(pool[_place(run)], run)
+                continue
+            place = _place(run)
+            if place not in asked:
+                asked[place] = [(u, flat(u.config, u.config)) for u in pool.get(place, ())]
+            yield run, self._twin_among(asked[place], run) if asked[place] else None
 
     def _twin_among(
         self, untrained_runs: Iterable[tuple[RunRecord, Mapping[str, Any]]], run: RunRecord
@@ -230,12 +234,16 @@ class Untrained:
         untrained_by_run: dict[str, Configuration] = {}
 
         def add(untrained: Configuration) -> None:
-            key = f"{untrained.task} {untrained.model} {untrained.seed} {untrained.resolved()}"
+            key = f"{untrained.task} {untrained.model} {untrained.seed} {untrained.setting}"
             untrained_by_run.setdefault(key, untrained)
 
+        of_setting: dict[str, Configuration | None] = {}  # of its first seed
         for run in runs:
-            if (untrained := self._untrained_run_of(run)) is not None:
-                add(untrained)
+            key = f"{run.task} {run.model} {run.preset} {run.device} {run.setting}"
+            if key not in of_setting:
+                of_setting[key] = self._untrained_run_of(run)
+            if (first := of_setting[key]) is not None:
+                add(first.with_(seed=run.seed))
         for plan in sweeps:
             for entry in plan.entries:
                 # No claim judges a guest.
@@ -253,6 +261,7 @@ class Untrained:
 
 UNTRAINED = Untrained()
 AnyControl = Control | Untrained | NoControl
+Place = tuple[str, str, str, int]  # task, model, preset and seed
 
 
 def _beside(
@@ -282,5 +291,5 @@ def _beside(
     return replace(finding, verdict=verdict, evidence=evidence)
 
 
-def _place(record: RunRecord) -> tuple[str, str, str, int]:
+def _place(record: RunRecord) -> Place:
     return record.task, record.model, record.preset, record.seed

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from bench.config.command_line import shown as setting_shown
 from bench.config.groups import choices
 from bench.search.plan import JOURNAL, MAKING, checked_device_like
+from core.collector import collector_paused
 from core.errors import OK, UserError, nearest
 from core.files import write_atomically
 from core.places import absolute, readable
@@ -150,7 +149,7 @@ def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -
     if not request.dry_run:
         work = by_name("reproduce.planning.work:work")
         return int(work(look(), look, request.workers, request.hours))
-    with _without_collector():
+    with collector_paused():
         survey = look()
         steps = in_order(survey, survey.candidates)
         deciding = [] if request.confirm else experiments(survey)
@@ -160,17 +159,6 @@ def main(settings: Mapping[str, Any], reproductions: Mapping[str, Experiment]) -
             write_atomically(request.page, text.encode())
     print(f"dry run, nothing was run{'' if request.page else ' or written'}")
     return OK
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """What a plan makes is kept to its end: the collector took a sixth of its time, and found next
-    to nothing."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _figures(value: object, reproductions: Mapping[str, Experiment]) -> tuple[str, ...]:

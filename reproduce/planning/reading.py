@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.config.command_line import read
@@ -41,8 +41,8 @@ def reads_more(
     claim: Claim,
     reproduction: Experiment,
     judged: Records,
-    runs: Iterable[PlannedRun],
-    old: Iterable[PlannedRun],
+    runs: Sequence[PlannedRun],
+    old: Sequence[PlannedRun],
 ) -> bool:
     """Whether a claim reads any of some runs but the ``old`` ones among them: whether it says
     something else of all of them than of those alone, where each has failed.
@@ -51,9 +51,10 @@ def reads_more(
         judged: at least one record, from which a failed one takes what is no setting.
     """
 
+    failed = {run.key: _failed(run, judged[0]) for run in [*runs, *old]}
+
     def found(planned: Iterable[PlannedRun]) -> Finding:
-        failed = [_failed(run, judged[0]) for run in planned]
-        return claim.finding(reproduction.select(failed))
+        return claim.finding(reproduction.select([failed[run.key] for run in planned]))
 
     return found(runs) != found(old)
 

@@ -189,6 +189,8 @@ class Survey:
         if device_like is not None:
             speeds_elsewhere = by_name("reproduce.planning.elsewhere:SpeedsElsewhere")
             self.speeds = speeds_elsewhere(self.catalog.every, device_like)
+        self._of_figures = without_untrained(self.catalog.committed)
+        self._untrained = list(filter(is_untrained, self.catalog.committed))
         self._catalogs = {preset: self.catalog}
         self._runs: dict[str, list[PlannedRun]] = {}
         self.reviews = {name: self._review(name) for name in reproductions}
@@ -197,7 +199,7 @@ class Survey:
         reproduction = self._reproductions[name]
         request = Request.of(self.settings[name], name, reproduction)
         changed = bool(request.view.overrides)
-        judged = selected_by(reproduction, self.catalog.committed)
+        judged = _with_untrained(reproduction, self._of_figures, self._untrained)
         results = () if changed else _judged(reproduction, judged)
         decided = frozenset(r.claim.name for r in results if r.finding.verdict not in OPEN)
         has_local = self._draws_on_local(reproduction)
@@ -336,11 +338,15 @@ def _identities(runs: Iterable[PlannedRun]) -> set[str]:
 
 def selected_by(reproduction: Experiment, records: Records) -> Records:
     """The records that belong to a reproduction, and its untrained runs."""
-    selected = reproduction.select(without_untrained(records))
-    return [
-        *selected,
-        *reproduction.control.untrained_runs(selected, filter(is_untrained, records)),
-    ]
+    return _with_untrained(
+        reproduction, without_untrained(records), list(filter(is_untrained, records))
+    )
+
+
+def _with_untrained(reproduction: Experiment, runs: Records, untrained: Records) -> Records:
+    """The runs that belong to a reproduction, with those of some untrained ones that are theirs."""
+    selected = reproduction.select(runs)
+    return [*selected, *reproduction.control.untrained_runs(selected, untrained)]
 
 
 def _judged(reproduction: Experiment, chosen: Records) -> tuple[ClaimResult, ...]:

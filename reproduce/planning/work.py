@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.search.coordinator import open_coordinator
+from bench.search.sharing import open_coordinator
 from core.errors import OK, RUN_FAILED, UserError
 from core.escaping import terminal
 from core.progress import duration

@@ -5,6 +5,8 @@ import shlex
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 
 from bench import train
 from bench.__main__ import main as tell
@@ -182,6 +184,27 @@ def test_words_are_read_back_as_they_were() -> None:
         ((_, value_read),) = read_each([word("tasks.key", value)])
         assert value_read == value
         assert type(value_read) is type(value)
+
+
+@pytest.mark.parametrize("key", ["preset", "training.lr", "a_1.b2", "true", "a.null"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("laptop", "_x1", "e5", "Nano", "true", "FALSE", "null", "None", "inf", "NaN"),
+        *("0", "7", "12345678901234567890", "007", "1_000", "-3", "1e5", "x-1", "x.y", ""),
+    ],
+)
+def test_a_plain_word_is_read_as_hydra_reads_it(key: str, value: str) -> None:
+    word_read = f"{key}={value}"
+    try:
+        override = OverridesParser.create().parse_override(word_read)
+    except HydraException:
+        with pytest.raises(UserError, match="cannot read"):
+            read_each([word_read])
+        return
+    ((key_read, value_read),) = read_each([word_read])
+    expected = override.key_or_group, override.value()
+    assert repr((key_read, value_read)) == repr(expected)
 
 
 def test_infinite_numbers_are_found_wherever_they_are() -> None:

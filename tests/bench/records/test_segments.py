@@ -97,6 +97,23 @@ def test_what_is_packed_is_read_listed_and_taken_out_as_it_was(
     assert lines == all_lines(segment.read_bytes())
 
 
+def test_a_packed_record_in_use_is_not_read_again_until_its_segment_is_another(
+    folder: Path,
+) -> None:
+    path = min(folder.glob("*.json"))
+    expected = read_record(path)
+    assert pack.main([f"records={folder.parents[1]}"]) == 0
+    (segment,) = folder.iterdir()
+    first = read_record(path)
+    assert first == expected
+    assert read_record(path) is first
+    os.utime(segment, ns=(0, 0))
+    assert read_record(path) is not first
+    segment.write_bytes(segment.read_bytes()[:-1] + b"?")
+    with pytest.raises(UserError, match=segment.name):
+        read_record(path)
+
+
 def test_blocks_and_segments_are_as_many_as_are_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sql
 
 from bench.records.schema import Headline, RunRecord
-from bench.search.coordinator import Coordinator, Lease, open_coordinator, place_of
+from bench.search.coordinator import Coordinator, Lease
+from bench.search.sharing import open_coordinator, place_of
 from bench.search.storage import open_storage
 from bench.search.study import ModelStudy
 from core.database import engine_of
