@@ -1,5 +1,4 @@
-"""One model on its way through a sweep: its trials, the best of them over all seeds, and then its
-final runs."""
+"""One model on its way through a sweep: trials, the best of them over all seeds, final runs."""
 
 from __future__ import annotations
 

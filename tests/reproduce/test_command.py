@@ -59,15 +59,6 @@ def test_help_imports_nothing_heavy(run_command, words: str) -> None:
     assert f"usage: python -m reproduce {words[:-7]}" in done.stdout
 
 
-def test_what_makes_runs_imports_no_database(run_command) -> None:
-    script = (
-        "import sys; import reproduce.making; "
-        "assert not {'torch', 'sqlalchemy', 'joblib'} & set(sys.modules)"
-    )
-    done = run_command("-c", script)
-    assert done.returncode == OK, done.stderr
-
-
 def test_records_are_enough_and_need_no_torch(run_command, tmp_path: Path) -> None:
     fill(tmp_path / "records")
     words = ["figure5", f"records={tmp_path / 'records'}", f"store={tmp_path / 'store'}"]

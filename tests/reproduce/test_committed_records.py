@@ -60,3 +60,12 @@ def test_every_figure_with_committed_verdicts_is_drawn_from_the_whole_folder(
 def test_no_committed_record_is_of_an_earlier_form() -> None:
     forms = {r.run_id: code_status(r.config, r.provenance) for r in committed_records()}
     assert [run_id for run_id, one in forms.items() if one == "stale"] == []
+
+
+def test_what_makes_runs_imports_no_database(run_command) -> None:
+    script = (
+        "import sys; import reproduce.making; "
+        "assert not {'torch', 'sqlalchemy', 'joblib'} & set(sys.modules)"
+    )
+    done = run_command("-c", script)
+    assert done.returncode == OK, done.stderr
