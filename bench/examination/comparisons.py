@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NoReturn
 
@@ -24,8 +25,7 @@ from bench.examination.sequences import UNCHANGED, CutSequences
 from bench.examination.untouched import UntouchedCopy
 from bench.training.unfit import UnfitModel
 
-ASKED_AGAIN = 3  # times that the same is asked, each time at another place of memory
-BLOCK = 1040  # numbers that take the place which memory of the last call has left
+ASKED_AGAIN = 5  # times that the same is asked, each time at another place of memory
 # Differences have causes that no difference shows, so a sentence lists them.
 BETWEEN_CALLS = (
     "possible causes: it keeps something between calls, reads the time or a memory address (id, "
@@ -94,7 +94,8 @@ class Comparisons:
 
         answer = ask(self.model, history=other_history)
         mode = "in training mode " if training else ""
-        self._refuse_history(pair, answer, outputs, f"{mode}after other sequences", training)
+        asked = None if training else inputs
+        self._refuse_history(pair, answer, outputs, f"{mode}after other sequences", asked)
 
     def same_after_other_weights(self, inputs: Tensor) -> None:
         """A copy that was asked for the same with its first weights answers as one that was not."""
@@ -108,7 +109,8 @@ class Comparisons:
         outputs = ask(self.model)
         answer = ask(self.model, history=inputs, of_first_weights=True)
         if outputs is not None:
-            self._refuse_history(pair, answer, outputs, "after a call with other weights")
+            after = "after a call with other weights"
+            self._refuse_history(pair, answer, outputs, after, inputs)
 
     def _refuse_history(
         self,
@@ -116,13 +118,21 @@ class Comparisons:
         answer: Tensor | None,
         outputs: Tensor,
         after: str,
-        by_calls: bool = False,
+        inputs: Tensor | None,
     ) -> None:
+        """Refuse what was asked for other things before and gives another answer for that.
+
+        Args:
+            inputs: what was asked in eval mode; None in training mode, where the number of calls
+                may make the difference.
+        """
         if answer is None or torch.equal(answer, outputs):
             return
         values = answer, outputs, sizes_of(outputs)
-        difference = self.differ(pair, outputs.shape[1], values, by_calls)
+        difference = self.differ(pair, outputs.shape[1], values, by_calls=inputs is None)
         if difference is not None and self.untouched.is_faithful(self.reader):
+            if inputs is not None:
+                self.refuse_varying(inputs, difference)
             raise UnfitModel(
                 f"{after} the model gives other outputs for the same inputs than without them"
                 f"{self.state} ({difference}), as with a cache by the first tokens of a sequence; "
@@ -170,15 +180,20 @@ class Comparisons:
         Raises:
             UnfitModel: they do.
         """
-        first = self.reader.read(self.model, inputs)
-        terms, held = sum_lengths(self.model, inputs.shape[1]), []
-        for times in range(1, ASKED_AGAIN + 1):
-            # What is made while these live has other addresses.
-            held += [inputs.new_empty(BLOCK * times), object()]
-            again = self.reader.read(self.model, inputs)
-            difference = largest_difference(first, again, sizes_of(first), terms)
+        for difference in self._asked_again(inputs, training=False):
             if difference.ratio > 1 and found.ratio <= MARGIN * difference.ratio:
                 self._raise_varying(difference, training=False)
+
+    def _asked_again(self, inputs: Tensor, training: bool) -> Iterator[OutputDifference]:
+        """What differs between one call and the next, all with the same inputs."""
+        first = self.reader.read(self.model, inputs, training)
+        terms, held = sum_lengths(self.model, inputs.shape[1]), []
+        for _ in range(ASKED_AGAIN):
+            # These take the places that the last call has left, so that the next one gets others.
+            held += [inputs.clone(), first.clone(), object()]
+            again = self.reader.read(self.model, inputs, training)
+            yield largest_difference(first, again, sizes_of(first), terms)
+            first = again
 
     def _each_call_differs(
         self, sequences: CutSequences, computed: tuple[Tensor, Tensor, Tensor]
@@ -189,9 +204,8 @@ class Comparisons:
         ratio = largest_difference(*computed, terms).ratio
         if ratio <= 1:
             return False
-        first, second = (self.reader.read(self.model, sequences.inputs, True) for _ in range(2))
-        between_calls = largest_difference(first, second, sizes_of(first), terms).ratio
-        return between_calls > 1 and ratio <= MARGIN * between_calls
+        between_calls = (d.ratio for d in self._asked_again(sequences.inputs, training=True))
+        return any(other > 1 and ratio <= MARGIN * other for other in between_calls)
 
     def _row_alone_changes(self, sequences: CutSequences, row: int, training: bool) -> bool:
         """Whether it is the future of a row, and not the rows beside it, that changes its past."""

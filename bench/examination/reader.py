@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import torch
@@ -37,6 +38,8 @@ class ModelReader:
         self.seed, self.by_hidden = seed, by_hidden
         self.drew = self.wrote = self.changed = False
         self.left: dict[str, object] = {}
+        # The inputs of calls before, so that those of the next one have another address.
+        self._kept: deque[Tensor] = deque(maxlen=3)
 
     def of_another_seed(self, by_hidden: bool | None = None) -> ModelReader:
         """One that asks the same with other numbers."""
@@ -75,6 +78,7 @@ class ModelReader:
         ask: Any = model.hidden if by_hidden else model
         kind = type(model)
         passed, before = inputs.clone(), random_state(inputs.device)
+        self._kept.append(passed)
         with kept_settings() as changed:
             outputs = plain(ask(passed))
         refuse_other_settings(changed)

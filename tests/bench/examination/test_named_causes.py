@@ -48,7 +48,7 @@ class ReadsAnAddress(Odd):
     """Of its inputs, of which each call gets a copy of its own."""
 
     def odd(self, inputs: Tensor) -> float:
-        return (inputs.data_ptr() // 64 % 17) / 17
+        return (inputs.data_ptr() // 16 % 1009) / 1009
 
 
 class EveryOtherCall(Odd):
