@@ -46,9 +46,9 @@ def how_to_be_ranked(preset: str, words: str = "the same words and") -> str | No
     if preset != PRESETS[0]:
         return None
     return (
-        f"preset {preset}, the default, is there to see that everything works, and most of its "
-        "rows get no rank: the board ranks those that are tuned and no longer improve; for "
-        f"results: {words} preset={PRESETS[1]} (dry_run=true says how long that takes)"
+        f"preset {preset}, the default, shows that everything works; most of its rows get no rank, "
+        f"since they are not tuned or still improve. For a rank: {words} preset={PRESETS[1]} "
+        "(dry_run=true says how long that takes)"
     )
 
 

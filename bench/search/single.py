@@ -4,6 +4,7 @@ something has to be made."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from core.errors import OK, RUN_FAILED, UserError
 from core.files import write_atomically
 from core.places import absolute
 from core.progress import progress
-from core.screen import console
 
 SWEEP = "python -m bench.sweep, the same tasks= and models=, and"
 
@@ -52,7 +52,7 @@ def make(settings: Settings) -> int:
         print("nothing to do: the record of this very run is there (delete it to evaluate again)")
     _print_and_write([record], configuration.store, output)
     if record.outcome == "ok" and (note := how_to_be_ranked(record.preset, SWEEP)):
-        console().print(note, soft_wrap=True, markup=False)
+        print(f"note: {note}", file=sys.stderr)  # the last line of the output is the record's
     return OK if record.outcome == "ok" else RUN_FAILED
 
 

@@ -198,8 +198,8 @@ def test_failures_are_rows_and_the_rest_is_finished(tmp_path, capsys):
     assert {f"record of a failure: {path}" for path in paths} <= set(shown.splitlines())
     records, size = shown.splitlines()[-2:]
     assert records.endswith(f"records of this sweep in {tmp_path / 'records'}")
-    assert "preset smoke, the default, is there to see that everything works" in size
-    assert "for results: the same words and preset=laptop" in size
+    assert "preset smoke, the default, shows that everything works" in size
+    assert "For a rank: the same words and preset=laptop" in size
     failed = [r for r in failed_finals(tmp_path) if r.outcome == "diverged"]
     assert {record.model for record in failed} >= {"lstm"}
     assert all(record.role == "final" and record.headline.value is None for record in failed)
