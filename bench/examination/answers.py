@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bench.examination.reader import plain
 from bench.training.unfit import UnfitModel
 
-METHODS = ("hidden", "prefill", "step")  # what tasks call of a model beside forward
+METHODS = ("hidden", "prefill", "step")  # whose outputs are looked at beside those of forward
 
 
 def without_numbers(outputs: Tensor) -> Tensor:
@@ -24,14 +24,14 @@ def without_numbers(outputs: Tensor) -> Tensor:
 
 
 def refuse_no_numbers(outputs: Tensor, method: str, state: str = "") -> None:
-    """Nothing where outputs (..., channels) are numbers.
+    """Refuse outputs (..., channels) that are no numbers.
 
     Args:
         method: the method that gave them.
         state: ends the sentence, such as " with its trained weights".
 
     Raises:
-        UnfitModel: they are not.
+        UnfitModel: some are none.
     """
     if bool(outputs.sum().isfinite()):  # one pass over the outputs, nearly always the only one
         return
@@ -48,7 +48,7 @@ def refuse_no_numbers(outputs: Tensor, method: str, state: str = "") -> None:
 
 
 def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> None:
-    """Nothing where outputs are (batch, time, output_size) for inputs (batch, time, …).
+    """Refuse outputs that are not (batch, time, output_size) for inputs (batch, time, …).
 
     Raises:
         UnfitModel: they are not.

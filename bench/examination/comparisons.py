@@ -26,7 +26,7 @@ from bench.examination.untouched import UntouchedCopy
 from bench.training.unfit import UnfitModel
 
 ASKED_AGAIN = 5  # times that the same is asked, each time at another place of memory
-# Differences have causes that no difference shows, so a sentence lists them.
+# What differs does not show why, so a sentence lists the causes; {others} are more of them.
 BETWEEN_CALLS = (
     "possible causes: it keeps something between calls, reads the time or a memory address (id, "
     "data_ptr), {others}or takes a checksum, which rounding changes; outputs follow from inputs, "
@@ -53,6 +53,8 @@ class Comparisons:
     def same_twice(
         self, sequences: CutSequences, outputs: Tensor, repeated: Tensor, training: bool = False
     ) -> None:
+        """The same inputs give the same after a call with others."""
+
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             first = self.reader.read(model, sequences.inputs, training)
             self.reader.read(model, sequences.changed, training)
@@ -223,6 +225,7 @@ class Comparisons:
         return self.differ(pair, sequences.length) is not None
 
     def differs_alone(self, sequences: CutSequences) -> bool:
+        """Whether a whole sequence gives other outputs in a batch of one."""
         row = slice(UNCHANGED, UNCHANGED + 1)
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:

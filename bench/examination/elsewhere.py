@@ -12,7 +12,8 @@ from bench.examination.rounding import OutputDifference, largest_difference, siz
 from bench.examination.sequences import CutSequences
 from bench.training.unfit import UnfitModel
 
-DIFFERS = (
+# What one process has otherwise than another.
+OF_A_PROCESS = (
     "the order of a set, the hash of a string, an address, the time, the process or its machine, "
     "or a draw that no seed reaches"
 )
@@ -40,7 +41,7 @@ class ComparedElsewhere:
         others: Tensor | None = None,
         training: bool = False,
     ) -> None:
-        """Nothing where outputs before the cuts are the same, up to rounding.
+        """Refuse outputs before the cuts that are others there, beyond rounding.
 
         Args:
             outputs: of this process, for the sequences as they are.
@@ -96,7 +97,7 @@ class ComparedElsewhere:
             outputs = "its outputs in training" if training else "its outputs"
             return (
                 f"the model is not the same when two processes build it{built} ({outputs} differ "
-                f"{repeated}); possible causes: it depends on {DIFFERS}"
+                f"{repeated}); possible causes: it depends on {OF_A_PROCESS}"
             )
         seen = largest_difference(*self._before(sequences, first, others), terms)
         if seen.ratio > 1:
@@ -111,5 +112,5 @@ class ComparedElsewhere:
             f"an output of the model{mode}{state}, at position {difference.position}, is another "
             "one here than in a process that has the same weights and was asked for nothing else "
             f"({difference}); possible causes: it keeps something between calls, or depends on "
-            f"{DIFFERS}, or on who asks"
+            f"{OF_A_PROCESS}, or on who asks"
         )

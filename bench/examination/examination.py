@@ -20,7 +20,8 @@ function. Outputs are compared up to rounding (``rounding.py``) on sequences of 
 
 Branches often start at zero, so a fresh model is asked once more with its parameters moved from
 where they start. A model that leaks later is found with its trained weights, and one that leaks in
-large batches alone on the largest one of its evaluation (``scored.py``). A copy shares with its
+large batches alone on the largest one of its evaluation (``scored.py``), which also looks at what a
+stranger's model generates there (``generation.py``). A copy shares with its
 model whatever lies outside of both; so a run of somebody else's class also asks new processes
 (``elsewhere.py``), before its training and about the outputs that are scored. Nothing is left
 behind: parameters, buffers, modes and random states are what they were.
@@ -115,10 +116,10 @@ class RepeatedAnswers:
         self.outputs = self._of(model)
 
     def refuse_others(self) -> None:
-        """Nothing where the answers are the same, up to rounding.
+        """Refuse answers that are others now, beyond rounding.
 
         Raises:
-            UnfitModel: they are not.
+            UnfitModel: they are.
         """
         now = self._of(self.model)
         terms = sum_lengths(self.model, self.inputs.shape[1])

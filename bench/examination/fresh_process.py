@@ -48,7 +48,8 @@ from models.specification import SequenceSpecification
 SECONDS = 600.0  # after which a process is given up
 REQUEST, INPUTS, WEIGHTS = "request.json", "inputs.safetensors", "weights.safetensors"
 RESULT, HASHES, ERROR = "result.safetensors", "hashes.json", "error.json"
-EVALUATED, TRAINED = "answers evaluated", "answers in training"  # beside what is observed
+# Names of answers, beside those of :mod:`bench.examination.observing`.
+EVAL_MODE, TRAINING_MODE = "answers in eval mode", "answers in training mode"
 CPU = torch.device("cpu")
 
 Answers = dict[str, Tensor]  # by these names, on the CPU
@@ -86,8 +87,8 @@ class ModelQuestion:
     """What a model is asked that was just built.
 
     Attributes:
-        inputs: whose outputs in eval mode are the answer EVALUATED.
-        in_training: whether it is also asked in training mode, which is the answer TRAINED.
+        inputs: whose outputs in eval mode are the answer EVAL_MODE.
+        in_training: whether it is also asked in training mode, which is the answer TRAINING_MODE.
         observed: other inputs, for whose :func:`disturbed_outputs` it is asked at last; its state
             dict from before the first call is told with them.
     """
@@ -99,9 +100,9 @@ class ModelQuestion:
     def answered(self, model: nn.Module, reader: ModelReader) -> Answers:
         """The answers of a model in this process."""
         answers = {} if self.observed is None else state_of(model)
-        answers[EVALUATED] = reader.read(model, self.inputs)
+        answers[EVAL_MODE] = reader.read(model, self.inputs)
         if self.in_training:
-            answers[TRAINED] = reader.read(model, self.inputs, training=True)
+            answers[TRAINING_MODE] = reader.read(model, self.inputs, training=True)
         if self.observed is not None:
             answers |= disturbed_outputs(model, self.observed)
         return answers
@@ -197,7 +198,8 @@ def answer_elsewhere(
     Raises:
         UnfitModel: it cannot be built or asked there.
     """
-    name, question = TRAINED if in_training else EVALUATED, ModelQuestion(inputs, in_training)
+    name = TRAINING_MODE if in_training else EVAL_MODE
+    question = ModelQuestion(inputs, in_training)
     try:
         with asked_elsewhere(recipe, reader, question, model) as answers:
             return answers()[name].to(inputs.device)

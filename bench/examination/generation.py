@@ -3,7 +3,7 @@ which is given observations and says what follows them.
 
 Of ``forward`` everything is examined, so ``step`` has to be ``forward``, position by position. A
 ``rollout`` gets sequences as long as the longest context and predicts what follows each context, so
-it may see what it is asked to predict.
+it could read what it is asked to predict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bench.examination.answers import method_through
 from bench.examination.comparisons import Comparisons
-from bench.examination.reader import ModelReader, plain, random_state
+from bench.examination.reader import ModelReader, as_parameters, plain, random_state
 from bench.examination.rounding import sizes_of
 from bench.examination.sequences import SequenceSource
 from bench.training.unfit import UnfitModel
@@ -119,7 +119,7 @@ class WatchedGeneration:
             asked: Any = model.eval()
             self.reader.seed_draws(inputs.device)
             with torch.no_grad():
-                inputs = _as_parameters(inputs, model).clone()
+                inputs = as_parameters(inputs, model).clone()
                 predicted = asked.rollout(inputs, contexts, *seen.arguments, **seen.named)
             outputs: Tensor = plain(predicted)
             return outputs.flatten(2)
@@ -174,14 +174,7 @@ def _in_steps(model: nn.Module, inputs: Tensor) -> Tensor:
     asked: Any = model.eval()
     state, outputs = None, []
     with torch.no_grad():
-        for sample in _as_parameters(inputs, model).unbind(1):
+        for sample in as_parameters(inputs, model).unbind(1):
             output, state = asked.step(sample.clone(), state)
             outputs.append(plain(output))
     return torch.stack(outputs, 1)
-
-
-def _as_parameters(inputs: Tensor, model: nn.Module) -> Tensor:
-    """Real inputs in the type of the parameters."""
-    if not inputs.is_floating_point():
-        return inputs
-    return inputs.to(next((p.dtype for p in model.parameters()), inputs.dtype))

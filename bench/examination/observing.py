@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from bench.training.seeding import seed_generators
 
-SEQUENCES = 2  # of a batch, that are looked at
-# Added to the parameters: what a gate that starts at 0 keeps from the outputs is seen as well.
-AS_TRAINED = 0.05
+SEQUENCES = 2  # of a batch that are looked at
+# Standard deviation of what is added to the parameters: what a gate that starts at 0 keeps from the
+# outputs is seen as well.
+DISTURBANCE = 0.05
 STATE, OUTPUTS = "state ", "outputs"  # names of what is observed
 
 
@@ -19,7 +20,7 @@ def disturb(model: nn.Module, seed: int, device: torch.device) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.requires_grad and parameter.is_floating_point():
-                parameter.add_(AS_TRAINED * torch.randn_like(parameter))
+                parameter.add_(DISTURBANCE * torch.randn_like(parameter))
 
 
 def training_pass(model: nn.Module, inputs: Tensor, seed: int, device: torch.device) -> Tensor:

@@ -71,8 +71,7 @@ class ModelReader:
         Args:
             hidden: in place of ``by_hidden``.
         """
-        if inputs.is_floating_point():
-            inputs = inputs.to(next((p.dtype for p in model.parameters()), inputs.dtype))
+        inputs = as_parameters(inputs, model)
         self.seed_draws(inputs.device)
         by_hidden = self.by_hidden if hidden is None else hidden
         ask: Any = model.hidden if by_hidden else model
@@ -93,6 +92,13 @@ class ModelReader:
         return outputs
 
 
+def as_parameters(inputs: Tensor, model: nn.Module) -> Tensor:
+    """Real inputs in the type of the parameters of a model; tokens as they are."""
+    if not inputs.is_floating_point():
+        return inputs
+    return inputs.to(next((p.dtype for p in model.parameters()), inputs.dtype))
+
+
 def plain(outputs: Any) -> Any:
     """A tensor as one of PyTorch's own class, since any other may answer comparisons itself."""
     if isinstance(outputs, Tensor) and type(outputs) is not Tensor:
@@ -101,11 +107,11 @@ def plain(outputs: Any) -> Any:
 
 
 def refuse_own_seeds(first: ModelReader, second: ModelReader) -> None:
-    """Nothing where two calls that began from different seeds have left every generator in
-    different states.
+    """Refuse a model that seeds a generator itself: two calls that began from different seeds have
+    left it in one state.
 
     Raises:
-        UnfitModel: they have not, since the model has seeded one itself.
+        UnfitModel: it does.
     """
     for generator, state in first.left.items():
         if state == second.left[generator]:

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from bench.config.settings import Configuration
 from bench.examination.elsewhere import ComparedElsewhere
 from bench.examination.fresh_process import (
-    EVALUATED,
-    TRAINED,
+    EVAL_MODE,
+    TRAINING_MODE,
     Answers,
     ModelQuestion,
     ModelRecipe,
@@ -44,7 +44,7 @@ from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from tasks.interface import Task
 
-POSITIONS = 64  # of a sequence, that are looked at
+POSITIONS = 64  # of a sequence that are looked at
 PASSES = 2  # that stand for a training
 # Differences of the outputs that are rounding, in units of the last place of the largest output.
 # A CPU makes none; a GPU may add in another order each time. What is drawn differs by much more.
@@ -52,8 +52,8 @@ ROUNDING_UNITS, LARGEST_ROUNDING = 1000, 0.01
 LARGE = 50_000_000  # numbers from which on a model is built twice, not three times, for this
 # Python keeps freed objects of up to 512 bytes for the next ones of their size.
 LARGEST_OBJECT, OBJECTS_OF_A_SIZE = 480, 1000
-NAMED = 3  # of several tensors
-CUTS = 8  # sequences that are asked of two processes
+NAMED = 3  # tensors in a sentence, which counts the others
+COMPARED = 8  # sequences, each with a cut, that two processes are asked for
 
 _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
 
@@ -66,11 +66,14 @@ OTHER_SOURCES = (
 )
 
 
-def examine_model(
+def examine_configured_model(
     configuration: Configuration, task: Task, device: torch.device
 ) -> tuple[str, ...]:
-    """Names of the buffers that training changes; once in a process for each setting of a model,
-    since the rates and seeds of a sweep change nothing of it.
+    """Refuse a model that its settings, seed and state dict do not make again; asked once in a
+    process for each setting of a model, since the rates and seeds of a sweep change nothing of it.
+
+    Returns:
+        The names of the buffers that training changes.
 
     Raises:
         UnfitModel: it cannot be trained, saved or made again; says why.
@@ -192,12 +195,12 @@ def _questions(
 ) -> tuple[ModelReader, CutSequences]:
     """What two processes are asked: how, and for which sequences."""
     size, length = recipe.specification.output_size, inputs.shape[1]
-    by_hidden = offers_hidden(model) and CUTS * length * size > LARGEST_OUTPUT
+    by_hidden = offers_hidden(model) and COMPARED * length * size > LARGEST_OUTPUT
     if not by_hidden:
-        length = max(1, min(length, LARGEST_OUTPUT // (CUTS * size)))
+        length = max(1, min(length, LARGEST_OUTPUT // (COMPARED * size)))
     generator = torch.Generator().manual_seed(derive_seed(recipe.seed, "two processes"))
     source = SequenceSource(inputs[:, :length], recipe.specification, generator)
-    return ModelReader(recipe.seed, by_hidden), source.draw(CUTS, length)
+    return ModelReader(recipe.seed, by_hidden), source.draw(COMPARED, length)
 
 
 def _compare_processes(
@@ -217,8 +220,8 @@ def _compare_processes(
         other = _other({name: ours[name] for name in names}, theirs)
         if not other:
             compared = ComparedElsewhere(recipe, recipe.built(device), reader, trained=False)
-            for name in (TRAINED, EVALUATED):
-                compared.compare(sequences, ours[name], theirs[name], name == TRAINED)
+            for name in (TRAINING_MODE, EVAL_MODE):
+                compared.compare(sequences, ours[name], theirs[name], name == TRAINING_MODE)
     if other or not _nearly_equal(ours[OUTPUTS], theirs[OUTPUTS]):
         differing = _first_names([name.removeprefix(STATE) for name in other])
         raise UnfitModel(

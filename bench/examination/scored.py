@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,7 +31,6 @@ from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
-HIDDEN = "hidden"
 SAMPLE, CUTS = 16, 4  # sequences of an evaluation that other processes are asked for; cuts of each
 
 
@@ -61,23 +61,19 @@ def watched_calls(
     Args:
         before: is given its inputs, (batch, time) or (batch, time, channels) of two positions at
             least, or None where they are something else.
-        after: is given what it gave, and whether that are hidden vectors.
+        after: is given what it gave, and whether those are hidden vectors.
     """
 
-    def watched_call(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def watched(by_hidden: bool, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         before(_sequences(arguments))
         outputs = plain(call(*arguments, **named))
-        after(outputs, False)
+        after(outputs, by_hidden)
         return outputs
 
-    def watched_hidden(method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        before(_sequences(arguments))
-        outputs = plain(method(*arguments, **named))
-        after(outputs, True)
-        return outputs
-
-    hidden = method_through(model, HIDDEN, watched_hidden) if offers_hidden(model) else None
-    with hidden or nullcontext(), calls_through(model, watched_call):
+    hidden: AbstractContextManager[None] = nullcontext()
+    if offers_hidden(model):
+        hidden = method_through(model, "hidden", partial(watched, True))
+    with hidden, calls_through(model, partial(watched, False)):
         yield
 
 
@@ -102,7 +98,7 @@ class _WithStates(ModelReader):
 
 
 class ScoredBatch:
-    """The batch of most sequences that a model was given in an evaluation, and a sample of all.
+    """The largest batch that a model was given in an evaluation, and some sequences of one call.
 
     A model may do in batches of a hundred sequences what it does not do in those of its training.
     So the future of each sequence of the largest batch is changed, behind a cut of its own. And
@@ -132,11 +128,11 @@ class ScoredBatch:
         # What the calls on their way were given, and the states of the generators then.
         self.asked: list[tuple[Tensor | None, GeneratorStates, dict[str, object]]] = []
         self.replayed: _Replayed | None = None
-        self.seen = 0
-        self.before: SavedTensors | None = None
+        self.seen = 0  # calls of the evaluation
+        self.before: SavedTensors | None = None  # the model before its first evaluation
         self.sample: _Answered | None = None
-        self.calls = 0
-        self.examined_rows = 0
+        self.calls = 0  # those whose outputs belong to sequences, so that a sample can be of them
+        self.examined_rows = 0  # of the largest batch that was asked for once more
         self.asked_elsewhere = False
 
     @contextmanager
@@ -145,12 +141,12 @@ class ScoredBatch:
         self.calls, self.sample, self.replayed, self.asked, self.seen = 0, None, None, [], 0
         if self.before is None:  # what is noted in parameters or buffers is of later calls
             self.before = SavedTensors(self.model)
-        # The models of this repository are tested for it.
+        # What models of this repository generate is tested.
         generation = self.generation.watching() if self.recipe is not None else nullcontext()
-        with watched_calls(self.model, self._look, self._draw), generation:
+        with watched_calls(self.model, self._note_call, self._keep_sample), generation:
             yield
 
-    def _look(self, inputs: Tensor | None) -> None:
+    def _note_call(self, inputs: Tensor | None) -> None:
         copied = inputs if inputs is None else inputs.detach().clone()
         device = self._device()
         self.asked.append((copied, GeneratorStates(device), random_state(device)))
@@ -161,7 +157,7 @@ class ScoredBatch:
         if len(inputs) > max(rows, self.examined_rows):
             self.inputs = inputs.detach().clone()
 
-    def _draw(self, outputs: Any, by_hidden: bool) -> None:
+    def _keep_sample(self, outputs: Any, by_hidden: bool) -> None:
         """Keep some sequences of one call, each call being as likely as any other."""
         inputs, states, before = self.asked.pop()
         drew = random_state(self._device()) != before
@@ -177,7 +173,8 @@ class ScoredBatch:
         most = max(1, min(max(most, FEWEST_ROWS), LARGEST_OUTPUT // (CUTS * length * size)))
         rows = torch.randperm(len(inputs), generator=self.generator)[:most].to(inputs.device)
         self.sample = _Answered(inputs[rows], outputs[rows].detach().clone(), by_hidden)
-        self.replayed = _Replayed(inputs, rows, states) if drew else None  # others ask the rest
+        # What drew nothing needs no replay: another process can answer for it.
+        self.replayed = _Replayed(inputs, rows, states) if drew else None
 
     def examine(self) -> None:
         """Ask for the largest batch once more, and for it with other values behind the cuts; then

@@ -35,8 +35,8 @@ Sequences = Counter[bytes]  # the content of each -> how many are equal to it
 def refuse_shared_sequences(
     task: Task, target: str, seed: int, validation: Sequences, test: Sequences
 ) -> None:
-    """Nothing where the splits of a task share no more sequences than its draws let expect; a note
-    where they share any.
+    """Refuse a task whose splits share more sequences than its draws let expect; print a note where
+    they share fewer.
 
     Args:
         task: that trains.

@@ -1,4 +1,5 @@
-"""Whether a task of somebody else gives the same data whenever it is asked, and targets that count.
+"""Whether a task of somebody else gives the same data whenever it is asked, targets that count, and
+evaluations that a record can hold.
 
 A run is named by hashes of its data and takes up its training at any step, so a batch is a function
 of settings, seed and step alone. A draw from a global generator, from one that was made with the
@@ -54,7 +55,8 @@ def examined_data_hashes(configuration: Configuration) -> dict[str, str]:
         hashes = data_hashes(configuration)
     key = json.dumps(configuration.tasks, sort_keys=True), code_hash(target)
     if key not in _passed:
-        # A process costs seconds, so one is asked only where a source names what differs there.
+        # The first new process costs seconds, and each makes the data once more, so one is asked
+        # only where a source names what differs there.
         elsewhere = hashed_elsewhere(configuration.tasks) if may_differ(target) else nullcontext()
         with elsewhere as hashes_elsewhere, data_in_sentences(target), kept_random_state(CPU):
             examine_task(configuration, hashes)

@@ -20,8 +20,8 @@ from bench.training.storage import count_numbers
 from bench.training.unfit import UnfitModel
 
 SECONDS = 1.0  # that steps may take
-BYTES = 4  # of a number, in whatever type it is kept: ``state_bytes`` counts float32
-SLACK, COUNTER = 1.1, 8  # a model may count a little less, and no counter of positions
+BYTES = 4  # of a number at most, in whatever type it is kept: ``state_bytes`` counts float32
+SLACK, COUNTER = 1.1, 8  # a model may declare a tenth too little, and no counter of positions
 AGREES = 1e-3  # of the largest output: what step and forward may differ by
 
 
@@ -61,14 +61,16 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int) -> bool:
     if held > SLACK * declared + COUNTER:
         raise UnfitModel(
             f"state_bytes({length}) says that a sequence keeps {declared:,} bytes, but what step "
-            f"returns after {positions} positions holds {held:,} (each number as {BYTES} bytes): "
+            f"returns after {positions} positions holds {held:,} (each number as {BYTES} bytes at "
+            f"most): "
             "let state_bytes count all that step needs to go on"
         )
     return positions == length
 
 
 def carried_bytes(state: Any, weights: Iterable[Tensor] = ()) -> int:
-    """Bytes of all numbers that can be reached from a state, as float32.
+    """Bytes of all numbers that can be reached from a state: wider types as float32, complex ones
+    as two of it, and narrower ones, such as bfloat16, as they are.
 
     Args:
         weights: tensors that do not count, nor does what lies in their memory.

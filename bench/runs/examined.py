@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from bench.config.settings import Configuration
 from bench.examination.examination import (
-    Examined,
     RepeatedAnswers,
     examine,
     left_as_it_was,
     positions_of_a_pass,
 )
+from bench.examination.examined import Examined
 from bench.examination.fresh_process import ModelRecipe
 from bench.examination.reader import ModelReader, offers_hidden
 from bench.examination.scored import ScoredBatch
@@ -91,17 +91,17 @@ class ExaminedWeights:
         recipe = None  # made before the first call, for its environment
         if not is_own(configuration.models["_target_"]):
             recipe = ModelRecipe(configuration.models, task.specification(), initial_seed)
+        positions = positions_of_a_pass(trained_on)
         self.examined = examine(
             model,
             task.specification(),
             batch.inputs,
             seed=seed,
-            positions=positions_of_a_pass(trained_on),
+            positions=positions,
             trained=True,
             scored=_scored_positions(batch),
         )
         self.answers = RepeatedAnswers(model, batch.inputs[:2], seed)
-        positions = positions_of_a_pass(trained_on)
         self.scored = ScoredBatch(model, task.specification(), seed, recipe, positions)
         self.model, self.batch, self.seed = model, batch, seed
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
-from bench.examination.examination import Examined
+from bench.examination.examined import Examined
 from bench.examination.fresh_process import start_server
-from bench.examination.repeatability import examine_model
+from bench.examination.repeatability import examine_configured_model
 from bench.examination.splits import refuse_shared_sequences, watched_sequences
 from bench.examination.task_data import examine_task_again, fault_of_evaluation
 from bench.records.code import is_own
@@ -296,7 +296,7 @@ class TrainingRun(Run):
             UnfitModel: it cannot; says why.
         """
         with self.phase("examining the model"):
-            return examine_model(self.configuration, self.task, self.device)
+            return examine_configured_model(self.configuration, self.task, self.device)
 
     def _rehearse(self) -> None:
         """Measure fresh weights by a task of somebody else, so that what stops its evaluation, or

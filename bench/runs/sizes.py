@@ -9,7 +9,7 @@ import torch
 
 from bench.config.external import load_class
 from bench.config.settings import Configuration
-from bench.examination.examination import Examined
+from bench.examination.examined import Examined
 from bench.records.code import code_hash
 from bench.records.schema import Cost
 from bench.runs.examined import examine_fresh

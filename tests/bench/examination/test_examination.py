@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
-from bench.examination.examination import Examined, RepeatedAnswers, examine, positions_of_a_pass
+from bench.examination.examination import RepeatedAnswers, examine, positions_of_a_pass
+from bench.examination.examined import Examined
 from bench.examination.scored import ScoredBatch
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification

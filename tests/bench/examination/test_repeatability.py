@@ -12,7 +12,7 @@ import torch
 
 from bench.config.settings import Configuration
 from bench.examination import repeatability, task_data
-from bench.examination.repeatability import examine_model, examine_repeatability
+from bench.examination.repeatability import examine_configured_model, examine_repeatability
 from bench.training.building import build_task
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
@@ -131,12 +131,12 @@ def test_what_differs_between_processes_is_found_by_another_one(
     configuration = of(f"{stranger}.{kind}")
     wrong = rf"is not the same when two processes build it from one seed \({re.escape(names)}"
     with pytest.raises(UnfitModel, match=wrong):
-        examine_model(configuration, build_task(configuration), CPU)
+        examine_configured_model(configuration, build_task(configuration), CPU)
 
 
 def test_what_a_module_draws_as_it_is_imported_is_the_same_in_every_process(stranger: str) -> None:
     configuration = of(f"{stranger}.ImportedBuffer")
-    assert examine_model(configuration, build_task(configuration), CPU) == ()
+    assert examine_configured_model(configuration, build_task(configuration), CPU) == ()
 
 
 def test_only_a_task_whose_source_names_such_draws_starts_a_process(tmp_path: Path) -> None:
@@ -163,10 +163,10 @@ def test_buffers_that_training_changes_want_one_process() -> None:
     place = f"{guests.__name__}.Statistics"
     configuration = of(place, "training.devices=2")
     with pytest.raises(UnfitModel, match=r"norm\.running_mean, by a part of each batch"):
-        examine_model(configuration, build_task(configuration), CPU)
+        examine_configured_model(configuration, build_task(configuration), CPU)
 
 
 def test_a_state_dict_of_more_than_tensors_is_refused() -> None:
     configuration = of(f"{guests.__name__}.Settings")
     with pytest.raises(UnfitModel, match="has _extra_state, a dict, but files of weights"):
-        examine_model(configuration, build_task(configuration), CPU)
+        examine_configured_model(configuration, build_task(configuration), CPU)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import bench
-from bench.examination.examination import Examined
+from bench.examination.examined import Examined
 from bench.runs import sizes
 from bench.training.building import build_model, build_task
 from bench.training.unfit import UnfitModel
