@@ -155,7 +155,7 @@ def test_a_server_that_was_killed_is_started_again_and_none_outlives_its_process
 
     def answer() -> torch.Tensor:
         with fresh_process.asked_elsewhere(recipe, reader, asked) as answers:
-            return answers()[fresh_process.EVALUATED]
+            return answers()[fresh_process.EVAL_MODE]
 
     before = answer()
     first = fresh_process._servers[0].process
