@@ -32,6 +32,7 @@ from bench.search.driver import records_of
 from bench.search.plan import plan_sweep, some_model
 from bench.training.building import build_model, build_task, prepare_data
 from bench.training.mistakes import check_calls
+from bench.training.storage import device_of
 from bench.training.unfit import RefusedModel, UnfitModel
 from core.arguments import as_folder, as_name, as_plain, as_settings, described, refuse_unknown
 from core.errors import RUN_FAILED, UserError, describe_os_error, first_line, nearest
@@ -173,8 +174,7 @@ def examine_model(model: nn.Module, task: Task, *, seed: int = 0) -> None:
     seed = as_plain(seed)
     if not isinstance(seed, int) or seed < 0:
         raise UserError(f"seed is a whole number from 0 on, and not {described(seed)}")
-    place = next((parameter.device for parameter in model.parameters()), "cpu")
-    inputs = task.training_batch(seed, 0, 4).inputs.to(place)
+    inputs = task.training_batch(seed, 0, 4).inputs.to(device_of(model))
     try:
         examine(model, task.specification(), inputs, seed=seed)
     except UnfitModel as error:

@@ -27,6 +27,7 @@ from bench.examination.reader import (
 from bench.examination.sequences import FEWEST_ROWS, CutSequences, SequenceSource
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import GeneratorStates
+from bench.training.storage import device_of
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
@@ -148,7 +149,7 @@ class ScoredBatch:
 
     def _note_call(self, inputs: Tensor | None) -> None:
         copied = inputs if inputs is None else inputs.detach().clone()
-        device = self._device()
+        device = device_of(self.model)
         self.asked.append((copied, GeneratorStates(device), random_state(device)))
         self.seen += 1
         if inputs is None:
@@ -160,7 +161,7 @@ class ScoredBatch:
     def _keep_sample(self, outputs: Any, by_hidden: bool) -> None:
         """Keep some sequences of one call, each call being as likely as any other."""
         inputs, states, before = self.asked.pop()
-        drew = random_state(self._device()) != before
+        drew = random_state(device_of(self.model)) != before
         if inputs is None or not isinstance(outputs, Tensor):
             return
         if outputs.dim() != 3 or outputs.shape[:2] != inputs.shape[:2]:
@@ -189,7 +190,7 @@ class ScoredBatch:
                 "is known of what was scored: leave the model's class and attributes as they are"
             )
         inputs, self.inputs = self.inputs, None
-        with left_as_it_was(self.model, self._device()):
+        with left_as_it_was(self.model, device_of(self.model)):
             if inputs is not None:
                 self.examined_rows = len(inputs)
                 self._change(inputs)
@@ -200,9 +201,6 @@ class ScoredBatch:
             self.generation.examine()
             if self.recipe is not None and self.sample is not None:
                 self._ask_elsewhere(self.recipe, self.sample)
-
-    def _device(self) -> torch.device:
-        return next((p.device for p in self.model.parameters()), torch.device("cpu"))
 
     def _cut(self, inputs: Tensor) -> CutSequences:
         source = SequenceSource(inputs, self.specification, self.generator)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor, nn
 
 from bench.config.settings import Configuration
@@ -23,6 +22,7 @@ from bench.examination.scored import ScoredBatch
 from bench.records.code import is_own
 from bench.records.schema import Examination
 from bench.runs.carried_state import examine_state
+from bench.training.storage import device_of
 from bench.training.training import total_steps
 from tasks.interface import IGNORED, Batch, Task
 
@@ -85,8 +85,7 @@ class ExaminedWeights:
         initial_seed: int,
     ) -> None:
         seed, size = configuration.seed, configuration.training.batch_size
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        batch = trained_by.training_batch(seed, 0, size).to(device)
+        batch = trained_by.training_batch(seed, 0, size).to(device_of(model))
         # The classes of this repository are code that anybody can read, and cost nothing more.
         recipe = None  # made before the first call, for its environment
         if not is_own(configuration.models["_target_"]):

@@ -22,12 +22,13 @@ class Chosen:
     """What a committed search found.
 
     Attributes:
-        said_by: a final run of it, which is most often asked for next and need not be read again.
+        record: a final run of it. Nobody reads it here: while it is held, ``read_record``, which
+            is most often asked for it next, need not read the file again.
     """
 
     study: Study
     setting: Setting
-    said_by: RunRecord | None = None
+    record: RunRecord | None = None
 
     def failures(self) -> list[str]:
         """How those of its trials ended that gave no number."""

@@ -178,6 +178,11 @@ def count_parameters(model: nn.Module) -> int:
     return count_numbers(model.parameters())
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """The device of the first parameter of a model; the CPU where it has none."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
 def make_whole(model: nn.Module) -> None:
     """Give every expanded tensor that is saved and not trained, such as a mask, memory of its own:
     PyTorch refuses to load values into one whose numbers lie in fewer places than there are."""

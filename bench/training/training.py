@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from bench.config.settings import TrainingSettings
@@ -15,6 +14,7 @@ from bench.records.code import is_own
 from bench.training.compiled import Loss
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import kept_random_state
+from bench.training.storage import device_of
 from core.errors import UserError
 from tasks import measurement
 from tasks.interface import Batch, Task
@@ -101,8 +101,7 @@ def training_loss_of(task: Task, model: nn.Module, seed: int, size: int) -> Loss
     saves_padding = method is not Task.training_loss and is_own(method.__module__)
     if not saves_padding or is_own(type(model).__module__):
         return task.training_loss
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    batch = task.training_batch(seed, 0, size).to(device)
+    batch = task.training_batch(seed, 0, size).to(device_of(model))
     if _changed_by_calls(model, task, batch):
         return partial(Task.training_loss, task)
     return task.training_loss
