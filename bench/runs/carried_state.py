@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench.examination.reader import as_parameters
 from bench.training.storage import count_numbers
 from bench.training.unfit import UnfitModel
 
@@ -49,7 +50,7 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int) -> bool:
     if not callable(getattr(model, "step", None)):
         return False
     places = torch.arange(length, device=inputs.device) % inputs.shape[1]
-    sequence = inputs[:1, places]
+    sequence = as_parameters(inputs, model)[:1, places]
     steps = _in_steps(asked, [sequence, sequence.flip(1)])
     if steps is None:
         return False
