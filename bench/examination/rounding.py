@@ -41,6 +41,9 @@ COMMON = 1024.0
 # By such a share of themselves parameters are moved to see other errors: no type in which a model
 # may compute inside, bfloat16 included, then rounds what it rounded before.
 COARSE = 2.0**-7
+# What sums in another order at each call, and rounds to bfloat16 inside, differs by so much of its
+# outputs between two calls at most, also in a copy in float64.
+LARGEST_NOISE = 8 * COARSE
 # Two draws of n errors have a cosine of about 1 / √n, of either sign; two effects of one dependence
 # one near 1. Single errors, whose cosine is 1 or -1, agree in all draws by a chance of 1 in 256.
 DIRECTED, DRAWS = 0.5, 8
@@ -189,8 +192,7 @@ def is_rounding(
             if comes_again and left <= MARGIN * difference.ratio:
                 return True
             # What is another number at each call, as the time is, would be taken for its noise.
-            between_calls = largest_difference(exact, pair(twin)[0], exact_sizes, terms).ratio
-            if directed and between_calls > MARGIN * difference.ratio:
+            if directed and share(exact, pair(twin)[0], exact_sizes) > LARGEST_NOISE:
                 return False
             noise = largest_difference(outputs, exact.to(outputs.dtype), sizes, terms).ratio
     except Exception:  # a stranger's model may refuse to be copied, or float64, in any way
