@@ -66,12 +66,10 @@ def test_a_record_and_its_printout_say_what_was_learned_in_buffers(
     changed = record.cost.changed_buffers
     weights = tmp_path / "work" / record.run_id / "weights.safetensors"
     assert changed == int((load_file(weights)["table"] != 0).sum()) > record.cost.parameters
-    shown = capsys.readouterr().out
+    shown, notes = capsys.readouterr()
     parameters = f"{record.cost.parameters} parameters"
     assert f"{parameters} and {changed} numbers in buffers that training changed" in shown
-    assert (
-        "for results: python -m bench.sweep, the same tasks= and models=, and preset=lap" in shown
-    )
+    assert "For a rank: python -m bench.sweep, the same tasks= and models=, and preset=lap" in notes
 
 
 def test_a_model_without_such_buffers_has_no_such_number(tmp_path: Path) -> None:
