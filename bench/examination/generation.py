@@ -138,12 +138,19 @@ class WatchedGeneration:
         difference = self.comparisons.differ(pair, sequences.length, computed)
         if difference is None:
             return
-        context, cut = int(contexts[difference.position]), sequences.cuts[difference.row]
-        if cut == sequences.length:
+        unchanged = [row for row, cut in enumerate(sequences.cuts) if cut == sequences.length]
+
+        def beside_others(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+            first, second, sizes = pair(model)
+            return first[unchanged], second[unchanged], sizes[unchanged]
+
+        of_others = self.comparisons.differ(beside_others, sequences.length) if unchanged else None
+        if of_others is not None:
             raise UnfitModel(
                 "what rollout predicts for a sequence depends on the other sequences of its batch "
-                f"({difference})"
+                f"({of_others})"
             )
+        context, cut = int(contexts[difference.position]), sequences.cuts[difference.row]
         raise UnfitModel(
             f"the model sees the future as it generates: other inputs from position {cut} on "
             f"change what its rollout predicts after {context} observed positions ({difference})"
