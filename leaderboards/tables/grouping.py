@@ -219,17 +219,17 @@ def _with_notes(entries: Sequence[SettingRecords]) -> list[SettingRecords]:
             by_results[entry.group, result].append(entry)
     noted = []
     for entry in entries:
-        names: dict[str, None] = {}
+        names: set[str] = set()
         for result in _results(entry):
             for other in by_results[entry.group, result]:
                 if other is not entry:
                     label = other.first.label
-                    names[f"{label} ({other.name})" if other.name else label] = None
+                    names.add(f"{label} ({other.name})" if other.name else label)
         missing = missing_seeds((summary.data_seed, summary.seed) for summary in entry.summaries)
         if missing and all(summary.origin == YOURS for summary in entry.summaries):
             missing += ", which the command of the others makes, with these numbers"
         notes = [missing]
-        notes += [f"equal results to {', '.join(names)}"] if names else []
+        notes += [f"equal results to {', '.join(sorted(names))}"] if names else []
         if rounded := sum(summary.rounded for summary in entry.summaries):
             runs = "run" if rounded == 1 else "runs"
             notes.append(f"{rounded} {runs} by earlier code that is {UP_TO_ROUNDING}")

@@ -308,6 +308,11 @@ def committed() -> dict[str, list[RunRecord]]:
     return found
 
 
+# What the published models had not learned either: an untrained network lies within their spread,
+# so that the claim can be contradicted, and never reproduced.
+NOT_LEARNED_THERE = {"cogscale-laptop": {"bracket matching comes out"}}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_committed_control_passes_its_claim(path: Path) -> None:
@@ -325,7 +330,9 @@ def test_no_committed_control_passes_its_claim(path: Path) -> None:
         for c in asked
         if reproduction.control.judged(c.rule, records, LEANING).verdict == REPRODUCED
     ]
-    assert not {claim.name for claim in passed}
+    assert {claim.name for claim in passed} == NOT_LEARNED_THERE.get(path.stem, set())
+    reproduced = {v["name"] for v in file["claims"] if v["verdict"] == REPRODUCED}
+    assert reproduced.isdisjoint(claim.name for claim in passed)
 
 
 @pytest.mark.parametrize(
