@@ -308,8 +308,8 @@ def committed() -> dict[str, list[RunRecord]]:
     return found
 
 
-# What the published models had not learned either: an untrained network lies within their spread,
-# so that the claim can be contradicted, and never reproduced.
+# What the published models had hardly learned either: with enough seeds untrained networks would
+# lie within their spread (docs/peers.md), so that the claim is contradicted at most.
 NOT_LEARNED_THERE = {"cogscale-laptop": {"bracket matching comes out"}}
 
 
