@@ -12,6 +12,7 @@ from leaderboards.build import FOLDER
 
 HELP = """\
 usage: python -m leaderboards.pack [records=FOLDER]
+       python -m leaderboards.pack join=TASK/PRESET ... [records=FOLDER]
        python -m leaderboards.pack withdraw=RUN_ID ... [records=FOLDER]
        python -m leaderboards.pack RUN_ID ... to=FOLDER [records=FOLDER]
 
@@ -21,6 +22,8 @@ written again, so records that are added later go into new ones. A file is remov
 was read from the segment and was the same. A record that replaces one of the same name in a
 segment is packed too, and the older one is withdrawn.
 
+  join=TASK/PRESET write the records of its segments into one, which takes less space; the history
+                   of git keeps the older ones as well, so do it seldom
   withdraw=RUN_ID  let a record count no more: a line in withdrawn.txt beside its segment, which git
                    merges as text; take the line out to have the record again
   RUN_ID to=FOLDER write a record as one JSON file, as it was before it was packed
@@ -34,14 +37,17 @@ def pack_records(arguments: Arguments) -> int:
     if not records.is_dir():
         raise UserError(f"there is no folder {records}: give one with run records")
     to_withdraw = arguments.settings.get("withdraw", [])
+    to_join = arguments.settings.get("join", [])
     if bool(arguments.names) != ("to" in arguments.settings):
         raise UserError("name the records to take out, and where to: RUN_ID ... to=FOLDER")
-    if to_withdraw and arguments.names:
-        raise UserError("withdraw records, or take them out: give one of the two")
+    if bool(to_withdraw) + bool(to_join) + bool(arguments.names) > 1:
+        raise UserError("join segments, withdraw records, or take them out: give one of the three")
     from leaderboards.checks import packing
 
     if to_withdraw:
         packing.withdraw(to_withdraw, records)
+    elif to_join:
+        packing.join(to_join, records)
     elif arguments.names:
         packing.unpack(arguments.names, records, arguments.place("to", ""))
     else:
@@ -50,7 +56,7 @@ def pack_records(arguments: Arguments) -> int:
     return OK
 
 
-SETTINGS = ("withdraw", "to", "records")
+SETTINGS = ("join", "withdraw", "to", "records")
 ELSEWHERE = {"store": "records=FOLDER names the folder of records"}
 READ = partial(read, settings=SETTINGS, takes_names=True, elsewhere=ELSEWHERE)
 main = command_line(HELP, READ, pack_records)

@@ -35,6 +35,9 @@ BLOCK_BYTES = 4 * 2**20  # smaller blocks take more space, larger ones more time
 BYTES_IN_THE_LIST = 150  # that a record takes there at most, compressed
 DIGITS_OF_NAME = 16  # of a segment's SHA-256
 DECODER_BYTES = 64 * 2**20  # memory that xz may take; it takes 9 MiB for what is written here
+# Text has no alignment (pb), and the character before says much of the next (lc): with these, the
+# records of ten tasks take 2 % less than with the defaults, and twice the time to write.
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}]
 BLOCKS_IN_MEMORY = 8
 
 
@@ -204,7 +207,7 @@ def write_segments(folder: Path, line_by_run: Mapping[str, bytes]) -> list[Path]
     room = LARGEST_SEGMENT
     for run_ids in _by_blocks(line_by_run):
         lines = b"".join(line_by_run[run_id] + b"\n" for run_id in run_ids)
-        block = lzma.compress(lines)
+        block = lzma.compress(lines, filters=FILTERS)
         needed = len(block) + BYTES_IN_THE_LIST * (len(run_ids) + 1)
         if blocks and needed > room:
             paths.append(_write_segment(folder, blocks, line_by_run))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bench.records.record_files import WITHDRAWN, packed_in, records_below, records_in, withdrawn_in
 from bench.records.schema import as_file, file_of, read_file
-from bench.records.segments import PackedRecord, canonical, records_of, write_segments
+from bench.records.segments import SUFFIX, PackedRecord, canonical, records_of, write_segments
 from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
 from core.files import write_atomically
@@ -42,6 +42,35 @@ def pack(records: Path, report: Report = silent) -> None:
         print(f"{files} {below} deleted, of records that lay in a segment already")
     if not paths:
         print(f"nothing to move: no record {below} is a file of its own")
+
+
+def join(names: Sequence[str], records: Path) -> None:
+    """Write the records of folders with several segments into as few as hold them, and print how
+    many bytes that takes less. Records that were withdrawn are left out.
+
+    Args:
+        names: of the folders, ``TASK/PRESET``.
+
+    Raises:
+        UserError: a folder has no segments, or a record cannot be read; the folders before it are
+            joined.
+    """
+    for name in names:
+        folder = records / name
+        old = set(folder.glob(f"*{SUFFIX}"))
+        if not old:
+            raise UserError(f"join={name}: {readable(folder)} has no segments: give TASK/PRESET")
+        line_by_run = {run_id: record.line() for run_id, record in packed_in(folder).items()}
+        before = sum(path.stat().st_size for path in old)
+        new = set(write_segments(folder, line_by_run))
+        again = {run: record.line() for path in new for run, record in records_of(path).items()}
+        if again != line_by_run:
+            place = readable(folder)
+            raise UserError(f"{place} is not the same when joined: report it", RUN_FAILED)
+        less = before - sum(path.stat().st_size for path in new)
+        for path in old - new:
+            path.unlink()
+        print(f"{name}: {amount(len(old), 'segment')} joined, {amount(less, 'byte')} less")
 
 
 class _PackedFolder(NamedTuple):

@@ -31,6 +31,7 @@ from bench.records.schema import (
 )
 from bench.records.segments import SUFFIX, all_lines, records_of, write_segments
 from bench.runs.saved import find_record
+from core.amounts import amount
 from core.errors import UserError
 from core.files import ROOT
 from leaderboards import add, pack
@@ -112,6 +113,34 @@ def test_a_packed_record_in_use_is_not_read_again_until_its_segment_is_another(
     segment.write_bytes(segment.read_bytes()[:-1] + b"?")
     with pytest.raises(UserError, match=segment.name):
         read_record(path)
+
+
+def test_segments_are_joined_without_loss(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = f"records={tmp_path / 'records'}"
+    assert pack.main([place]) == 0
+    for record in several(8)[5:]:
+        write_record(record, folder)
+    assert pack.main([place]) == 0
+    withdrawn = records_in(folder)[2]
+    assert pack.main([place, f"withdraw={withdrawn.stem}"]) == 0
+    before = {path: as_file(path) for path in records_in(folder)}
+    size = sum(path.stat().st_size for path in folder.glob(f"*{SUFFIX}"))
+    capsys.readouterr()
+    assert pack.main([place, "join=regbench/smoke"]) == 0
+    (segment,) = folder.glob(f"*{SUFFIX}")
+    less = size - segment.stat().st_size
+    assert less > 0
+    assert (
+        f"regbench/smoke: 2 segments joined, {amount(less, 'byte')} less" in capsys.readouterr().out
+    )
+    assert {path: as_file(path) for path in records_in(folder)} == before
+    assert withdrawn not in before
+    assert pack.main([place, "join=regbench/smoke"]) == 0
+    assert list(folder.glob(f"*{SUFFIX}")) == [segment]
+    with pytest.raises(UserError, match=r"join=regbench/laptop: .* has no segments"):
+        pack.main([place, "join=regbench/laptop"])
 
 
 def test_blocks_and_segments_are_as_many_as_are_needed(
