@@ -3,17 +3,20 @@
 import json
 import os
 import re
+import statistics
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from scipy import stats
 from torch import Tensor, nn
 
 from core.files import ROOT
 from tests.public_packages import carried_state, construction, examination
 from tests.public_packages.__main__ import choose, main
+from tests.public_packages.agreement import agreement, spread_by_task, with_intervals
 from tests.public_packages.comparing import ABSENT, NO, RAISES, UNCLEAR, YES, Comparison, guarded
 from tests.public_packages.contender import Contender, Wrapped
 from tests.public_packages.contenders import CONTENDERS
@@ -200,6 +203,44 @@ def test_page(tmp_path: Path) -> None:
     (facts,) = json.loads((tmp_path / "public_packages.json").read_text())
     assert facts["holds"] == {"causal": NO}
     assert all(len(line.split(" | ")) == len(COLUMNS) + 1 for line in table_lines(text))
+
+
+def trained(label: str, values: list[float], rival: list[float]) -> dict[str, Any]:
+    def score(numbers: list[float]) -> dict[str, Any]:
+        return {"values": numbers, "mean": statistics.fmean(numbers)}
+
+    scores = {"scores/regbench": score(values), "rival_scores/regbench": score(rival)}
+    return {"label": label, "rival": "lstm", "trainings": scores}
+
+
+def test_a_score_is_expected_within_the_spread_of_all_models(tmp_path: Path) -> None:
+    equal, apart, rival = [1.0, 1.0, 1.0], [0.5, 0.9, 0.7], [0.58, 0.6, 0.62]
+    rows = [trained("a", equal, rival), trained("b", apart, rival)]
+    # By hand: variances 0, 0.04 and 0.0004; the rival, which stands in both rows, counts once.
+    assert spread_by_task(rows)["regbench"].variance == pytest.approx(0.0404 / 3, rel=1e-12)
+    first, second = with_intervals(rows)
+    pooled = stats.t(6).ppf(0.975) * (0.0404 / 3 * 2 / 3) ** 0.5
+    own = stats.t(2).ppf(0.975) * (0.04 * 2 / 3) ** 0.5
+    interval = first["trainings"]["scores/regbench"]["interval"]
+    assert interval == pytest.approx([1 - pooled, 1.0], rel=1e-12)
+    interval = first["trainings"]["rival_scores/regbench"]["interval"]
+    assert interval == pytest.approx([0.6 - pooled, 0.6 + pooled], rel=1e-12)
+    interval = second["trainings"]["scores/regbench"]["interval"]
+    assert interval == pytest.approx([max(0.0, 0.7 - own), min(1.0, 0.7 + own)], rel=1e-12)
+
+    there = tmp_path / "public_packages.json"
+    holds = {"causal/fresh": {"holds": YES}, "counts": {"parameters": 1}}
+    there.write_text(json.dumps([{**first, "behaviour": holds}, second]))
+    same = agreement([{**first, "behaviour": holds}, second], there)
+    assert (same.answers, same.scores, same.other_answers, same.outside) == (1, 4, [], [])
+    lower = [1 - 1.1 * pooled] * 3
+    (other,) = with_intervals([trained("a", lower, rival)])
+    differs = agreement([{**other, "behaviour": {"causal/fresh": {"holds": NO}}}], there)
+    assert differs.other_answers == ["a, causal/fresh: no, there yes"]
+    (outside,) = differs.outside
+    assert outside.startswith("a, scores/regbench: ")
+    assert differs.sentences()[0] == "0 of 1 answers are equal"
+    assert "1 of 2 scores lie in their intervals" in differs.sentences()
 
 
 def test_findings_are_commands_that_install_what_they_pin() -> None:

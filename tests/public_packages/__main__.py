@@ -17,9 +17,10 @@ from typing import Any
 from core.errors import OK, RUN_FAILED, UserError, command
 from core.files import ROOT
 from core.words import wants_help
+from tests.public_packages.agreement import agreement
 from tests.public_packages.contender import Contender
 from tests.public_packages.contenders import CONTENDERS
-from tests.public_packages.page import write_page
+from tests.public_packages.page import facts_of, write_page
 
 WALL_SECONDS = 6  # for each second of `limit`: other work may share the processor
 HELP = """\
@@ -32,13 +33,17 @@ usage: python -m tests.public_packages [key=value ...]
   store=runs/public_packages
                    where packages are installed and what is done is kept; delete a JSON file there
                    to have its part made again
-  output=docs      where public_packages.md and public_packages.json are written"""
+  output=docs      where public_packages.md and public_packages.json are written
+  compared_with=FILE
+                   a public_packages.json of another machine: say which answers differ and which
+                   scores lie outside its intervals, and end with 1 if there are any"""
 DEFAULTS = {
     "packages": "all",
     "parts": "[behaviour,trainings]",
     "limit": "900",
     "store": str(ROOT / "runs" / "public_packages"),
     "output": str(ROOT / "docs"),
+    "compared_with": "",
 }
 
 
@@ -61,6 +66,8 @@ def main(words: list[str]) -> int:
     for part in parts:
         if part not in ("behaviour", "trainings"):
             raise UserError(f"parts={part} is neither behaviour nor trainings")
+    if (there := options["compared_with"]) and not Path(there).is_file():
+        raise UserError(f"compared_with={there} is no file: name a public_packages.json")
     chosen = choose(options["packages"])
     failed = []
     for part in parts:  # the cheaper part of all first
@@ -68,11 +75,16 @@ def main(words: list[str]) -> int:
             print(f"{part} {number}/{len(chosen)}: {contender.label}", flush=True)
             if not examine(contender, part, store, int(options["limit"])):
                 failed.append(contender.label)
-    write_page(read_rows(store), Path(options["output"]))
+    rows = read_rows(store)
+    differs = False
+    if there := options["compared_with"]:  # before a file of that name is written anew
+        compared = agreement(facts_of(rows), Path(there))
+        print("\n".join(compared.sentences()))
+        differs = bool(compared.other_answers or compared.outside)
+    write_page(rows, Path(options["output"]))
     if failed:
         print(f"not complete: {', '.join(sorted(set(failed)))}", file=sys.stderr)
-        return RUN_FAILED
-    return OK
+    return RUN_FAILED if failed or differs else OK
 
 
 def as_list(text: str) -> list[str]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.public_packages.agreement import with_intervals
 from tests.public_packages.comparing import ABSENT, LEAK, NO, RAISES, ROUNDING, UNCLEAR, YES
 from tests.public_packages.contender import Contender
 
@@ -84,16 +85,18 @@ SCORES = """\
 Accuracy after a training of seconds, by AdamW at rates that nobody tuned: recall of two pairs (400
 steps; 0.5 is chance between values that were seen), parity (200 steps at 8 letters, asked behind
 them, up to 32; 0.5 is chance) and RegBench (100 steps); packages that take long have parity alone.
-Each is the mean of seeds 0, 1 and 2 and its 95 % interval. It says whether a package trains at all
-beside this project's model of the same kind, in brackets, and ranks nothing; `raises`: it ended in
-an error. Steps: CPU-seconds of a training step (of RegBench, or of parity where that stands alone)
-over those of that model, in turn, the median of five (lowest to highest).
+Each is the mean of seeds 0, 1 and 2, and in which interval the mean of three other trainings, such
+as another machine's, is expected with 95 %: by the variance of the three or by the mean variance of
+all models with that task, whichever is larger, since a training that ends while its accuracy jumps
+may show three equal values. It says whether a package trains at all beside this project's model of
+the same kind, in brackets, and ranks nothing; `raises`: it ended in an error. Steps: CPU-seconds of
+a training step (of RegBench, or of parity where that stands alone) over those of that model, in
+turn, the median of five (lowest to highest).
 """
 
 
-def write_page(rows: Rows, folder: Path) -> None:
-    """Write both files into ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
+def facts_of(rows: Rows) -> list[dict[str, Any]]:
+    """What public_packages.json holds."""
     facts = [
         {
             "label": contender.label,
@@ -106,11 +109,18 @@ def write_page(rows: Rows, folder: Path) -> None:
         }
         for contender, values in rows
     ]
+    return with_intervals(facts)
+
+
+def write_page(rows: Rows, folder: Path) -> None:
+    """Write both files into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = facts_of(rows)
     text = json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True)
     (folder / "public_packages.json").write_text(text + "\n", encoding="utf-8")
     meanings = "".join(f"| {column} | {meaning} |\n" for column, meaning in MEANINGS.items())
     parts = [HEAD + meanings, table_of_checks(rows), what_was_seen(rows), table_of_counts(rows)]
-    parts.append(table_of_scores(rows))
+    parts.append(table_of_scores(rows, facts))
     (folder / "public_packages.md").write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -213,10 +223,10 @@ def listed(names: list[str], most: int = 2) -> str:
     return shown + (" …" if len(names) > most else "")
 
 
-def table_of_scores(rows: Rows) -> str:
+def table_of_scores(rows: Rows, facts: list[dict[str, Any]]) -> str:
     """Scores with intervals beside the rival's, and the ratio of seconds."""
     lines = []
-    for contender, values in rows:
+    for (contender, _), values in zip(rows, facts, strict=True):
         trainings = values.get("trainings", {})
         if not any(key.startswith("scores/") for key in trainings):
             continue
