@@ -33,6 +33,7 @@ from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden
 from bench.examination.sequences import CutSequences, SequenceSource
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
+from bench.training.saved_tensors import same_numbers
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import (
     as_safetensors,
@@ -322,9 +323,7 @@ def _first_names(names: list[str]) -> str:
 
 def _equal(a: Tensor, b: Tensor) -> bool:
     """Bit for bit, but for the kind of NaN."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    return bool(((a == b) | ((a != a) & (b != b))).all())
+    return a.shape == b.shape and a.dtype == b.dtype and bool(same_numbers(a, b).all())
 
 
 def _nearly_equal(a: Tensor, b: Tensor) -> bool:
