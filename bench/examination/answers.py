@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bench.examination.reader import plain
 from bench.training.unfit import UnfitModel
 
-METHODS = ("hidden", "prefill", "step")  # whose outputs are looked at beside those of forward
+METHODS = ("hidden", "prefill", "step", "rollout")  # looked at as forward is
 
 
 def without_numbers(outputs: Tensor) -> Tensor:
@@ -62,11 +62,17 @@ def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> Non
         )
 
 
+def has_method(model: nn.Module, name: str) -> bool:
+    """Whether a model has a method of this name: a size or a part, such as a layer, may have it."""
+    method = getattr(model, name, None)
+    return callable(method) and not isinstance(method, nn.Module)
+
+
 def give_copies(model: nn.Module) -> None:
     """Let a model that writes into its inputs do so in copies, from now on: targets are often views
     of the same memory, and tasks read inputs again when they measure."""
     model.register_forward_pre_hook(_copied)
-    if hasattr(model, "hidden"):
+    if has_method(model, "hidden"):
         hidden: Any = model.hidden
         _set(model, "hidden", partial(_on_copies, hidden))
 
@@ -164,7 +170,7 @@ def answers_are_numbers(model: nn.Module) -> Iterator[None]:
         look("forward", answer)
         return answer
 
-    before = {name: vars(model).get(name) for name in METHODS if hasattr(model, name)}
+    before = {name: vars(model).get(name) for name in METHODS if has_method(model, name)}
     try:
         for name in before:
             _set(model, name, partial(looked_at, getattr(model, name), name))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.examination.answers import method_through
+from bench.examination.answers import has_method, method_through
 from bench.examination.comparisons import Comparisons
 from bench.examination.reader import ModelReader, as_parameters, plain, random_state
 from bench.examination.rounding import sizes_of
@@ -67,7 +67,7 @@ class WatchedGeneration:
         self._forget()
         with ExitStack() as stack:
             for name, look in ((ROLLOUT, self._roll_out), (STEP, self._step)):
-                if callable(getattr(self.model, name, None)):
+                if has_method(self.model, name):
                     stack.enter_context(method_through(self.model, name, look))
             yield
 
