@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bench.examination.answers import has_method, method_through
 from bench.examination.comparisons import Comparisons
-from bench.examination.reader import ModelReader, as_parameters, plain, random_state
+from bench.examination.reader import ModelReader, as_parameters, in_steps, plain, random_state
 from bench.examination.rounding import sizes_of
 from bench.examination.sequences import SequenceSource
 from bench.training.unfit import UnfitModel
@@ -165,7 +165,7 @@ class WatchedGeneration:
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             expected = self.reader.read(model, inputs)
-            return _in_steps(model, inputs), expected, sizes_of(expected)
+            return in_steps(model, [inputs])[0][0], expected, sizes_of(expected)
 
         computed = scored, outputs, sizes_of(outputs)
         difference = self.comparisons.differ(pair, len(self.steps), computed)
@@ -174,14 +174,3 @@ class WatchedGeneration:
                 f"step gives another output than forward at position {difference.position} "
                 f"({difference}), and this task measures what a model generates by step"
             )
-
-
-def _in_steps(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Outputs (batch, time, …) of one step after another."""
-    asked: Any = model.eval()
-    state, outputs = None, []
-    with torch.no_grad():
-        for sample in as_parameters(inputs, model).unbind(1):
-            output, state = asked.step(sample.clone(), state)
-            outputs.append(plain(output))
-    return torch.stack(outputs, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -97,6 +98,27 @@ def as_parameters(inputs: Tensor, model: nn.Module) -> Tensor:
     if not inputs.is_floating_point():
         return inputs
     return inputs.to(next((p.dtype for p in model.parameters()), inputs.dtype))
+
+
+def in_steps(model: nn.Module, sequences: Sequence[Tensor]) -> list[tuple[Tensor, Any]]:
+    """What ``step`` gives in eval mode, position by position; the sequences take turns.
+
+    Args:
+        sequences: inputs (batch, time) or (batch, time, channels), each with a state of its own.
+
+    Returns:
+        For each the outputs (batch, time, channels), and the state after the last position.
+    """
+    asked: Any = model.eval()
+    outputs: list[list[Tensor]] = [[] for _ in sequences]
+    states: list[Any] = [None] * len(sequences)
+    with torch.no_grad():
+        for position in range(sequences[0].shape[1]):
+            for k, sequence in enumerate(sequences):
+                sample = as_parameters(sequence[:, position], model).clone()
+                output, states[k] = asked.step(sample, states[k])
+                outputs[k].append(plain(output))
+    return [(torch.stack(each, 1), state) for each, state in zip(outputs, states, strict=True)]
 
 
 def plain(outputs: Any) -> Any:
