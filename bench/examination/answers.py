@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.reader import plain
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 
 METHODS = ("hidden", "prefill", "step", "rollout")  # looked at as forward is
 
@@ -41,10 +41,8 @@ def refuse_no_numbers(outputs: Tensor, method: str, state: str = "") -> None:
     positions = without.any(0) if without.ndim > 1 else without
     first = int(positions.int().argmax())
     where = f", first at position {first} of {len(positions)}" if outputs.ndim == 3 else ""
-    raise UnfitModel(
-        f"{method} gave no numbers (NaN or infinity) for {int(without.sum())} of {without.numel()} "
-        f"outputs{where}{state}"
-    )
+    lost, numbers = int(without.sum()), without.numel()
+    raise unfit("no numbers", method=method, lost=lost, outputs=numbers, where=where, state=state)
 
 
 def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> None:
@@ -56,10 +54,7 @@ def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> Non
     wanted = (*inputs.shape[:2], output_size)
     if not isinstance(outputs, Tensor) or tuple(outputs.shape) != wanted:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise UnfitModel(
-            f"forward gave {got} for inputs of shape {tuple(inputs.shape)}, but a sequence "
-            f"model returns (batch, time, output_size) = {wanted}"
-        )
+        raise unfit("another shape", got=got, inputs=tuple(inputs.shape), wanted=wanted)
 
 
 def has_method(model: nn.Module, name: str) -> bool:
@@ -106,10 +101,7 @@ def calls_through(model: nn.Module, ask: Callable[..., Any]) -> Iterator[None]:
     try:
         yield
         if vars(type(model)).get("__call__") is not asked:
-            raise UnfitModel(
-                "the model has replaced its class or the __call__ of it while it was evaluated, so "
-                "that nobody saw what was scored: leave both as they are"
-            )
+            raise unfit("replaced call")
     finally:
         if own is None:
             del kind.__call__
@@ -129,10 +121,7 @@ def method_through(model: nn.Module, name: str, ask: Callable[..., Any]) -> Iter
     try:
         yield
         if vars(model).get(name) is not asked:
-            raise UnfitModel(
-                f"the model has replaced its method {name} while it was evaluated, so that nobody "
-                "saw what was scored: leave attributes of the model as they are in forward and eval"
-            )
+            raise unfit("replaced method", name=name)
     finally:
         if vars(model).get(name) is not asked:
             pass  # it is what the model made of it

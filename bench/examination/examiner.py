@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from bench.examination.sequences import (
     cut_between,
 )
 from bench.examination.untouched import UntouchedCopy
-from bench.records.schema import Passed
+from bench.records.questions import RECORDED
 from bench.training.saved_tensors import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
@@ -101,10 +101,10 @@ class Examiner(Comparisons):
         if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
             self._pass("inputs unchanged")
         self.result.changes = self.reader.changed
-        self.result.passed.sort(key=get_args(Passed).index)
+        self.result.passed.sort(key=RECORDED.index)
         return self.result
 
-    def _pass(self, *names: Passed) -> None:
+    def _pass(self, *names: str) -> None:
         self.result.passed += [name for name in names if name not in self.result.passed]
 
     def _longest(self) -> CutSequences | None:
@@ -189,16 +189,8 @@ class Examiner(Comparisons):
             return
         self.refuse_varying(sequences.inputs, difference)
         if self.differs_alone(sequences):
-            raise UnfitModel(
-                "an output of the model depends on the other sequences of its batch"
-                f"{self.state}: alone a sequence gives another one ({difference})"
-            )
-        raise UnfitModel(
-            f"the model sees how long a sequence is{self.state}: its first {cut} positions alone "
-            f"give another output at position {difference.position} than within "
-            f"{sequences.length} positions ({difference}); outputs at t may depend on inputs at "
-            "positions <= t only"
-        )
+            raise self.unfit("alone", difference=difference)
+        raise self.unfit("length", cut=cut, length=sequences.length, difference=difference)
 
     def _whole_batch(self, sequences: CutSequences) -> None:
         """Refuse a model that answers a sequence otherwise in a batch as large as in training."""
@@ -216,11 +208,8 @@ class Examiner(Comparisons):
         difference = self.differ(pair, length)
         if difference is not None:
             self.refuse_varying(sequences.inputs, difference)
-            raise UnfitModel(
-                f"an output of the model depends on the size of its batch{self.state}: among "
-                f"{len(batch)} sequences it is another than among {len(sequences.inputs)} at "
-                f"position {difference.position} ({difference})"
-            )
+            large, small = len(batch), len(sequences.inputs)
+            raise self.unfit("size of the batch", large=large, small=small, difference=difference)
 
     def _many_rows(self) -> None:
         """Evaluations have larger batches than trainings: other values in one of those as well."""
@@ -258,10 +247,7 @@ class Examiner(Comparisons):
         difference = self.differ(pair, inputs.shape[1])
         if difference is not None:
             self.refuse_varying(inputs, difference)
-            raise UnfitModel(
-                f"hidden and output_matrix give other outputs than forward{self.state} "
-                f"({difference}), and tasks of text compute their losses by them"
-            )
+            raise self.unfit("hidden", difference=difference)
         self._pass("hidden vectors")
 
     def _training_mode(self, sequences: CutSequences) -> None:
@@ -319,15 +305,8 @@ class Examiner(Comparisons):
             return
         cut = sequences.cuts[difference.row]
         if cut == 0:
-            raise UnfitModel(
-                f"an output of the model depends on the other sequences of its batch{self.state}, "
-                "as its gradients in training mode say"
-            )
-        raise UnfitModel(
-            f"the model sees the future{self.state}: outputs before position {cut} have a gradient "
-            f"in training mode at the input of position {difference.position}; outputs at t may "
-            "depend on inputs at positions <= t only"
-        )
+            raise self.unfit("other sequences by gradients")
+        raise self.unfit("future by gradients", cut=cut, difference=difference)
 
     def _moved(self, sequences: CutSequences) -> None:
         """What a branch that starts at zero hides."""

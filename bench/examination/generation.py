@@ -21,7 +21,7 @@ from bench.examination.comparisons import Comparisons
 from bench.examination.reader import ModelReader, as_parameters, in_steps, plain, random_state
 from bench.examination.rounding import sizes_of
 from bench.examination.sequences import SequenceSource
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
@@ -146,15 +146,9 @@ class WatchedGeneration:
 
         of_others = self.comparisons.differ(beside_others, sequences.length) if unchanged else None
         if of_others is not None:
-            raise UnfitModel(
-                "what rollout predicts for a sequence depends on the other sequences of its batch "
-                f"({of_others})"
-            )
+            raise unfit("rollout by others", difference=of_others)
         context, cut = int(contexts[difference.position]), sequences.cuts[difference.row]
-        raise UnfitModel(
-            f"the model sees the future as it generates: other inputs from position {cut} on "
-            f"change what its rollout predicts after {context} observed positions ({difference})"
-        )
+        raise unfit("rollout sees the future", cut=cut, context=context, difference=difference)
 
     def _examine_steps(self) -> None:
         inputs = torch.stack([given for given, _ in self.steps], 1)
@@ -170,7 +164,4 @@ class WatchedGeneration:
         computed = scored, outputs, sizes_of(outputs)
         difference = self.comparisons.differ(pair, len(self.steps), computed)
         if difference is not None:
-            raise UnfitModel(
-                f"step gives another output than forward at position {difference.position} "
-                f"({difference}), and this task measures what a model generates by step"
-            )
+            raise unfit("step", difference=difference)

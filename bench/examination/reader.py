@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bench.training.numerics import kept_settings, refuse_other_settings
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import seed_generators, state_of_python_generators
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 from core.seeding import derive_seed
 
 LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
@@ -83,10 +83,7 @@ class ModelReader:
             outputs = plain(ask(passed))
         refuse_other_settings(changed)
         if type(model) is not kind:
-            raise UnfitModel(
-                "the model has replaced its class as it was called, so that another one would be "
-                "scored than was trained: leave it as it is"
-            )
+            raise unfit("another class")
         self.left = random_state(inputs.device)
         self.drew = before != self.left
         self.wrote = self.wrote or not torch.equal(passed, inputs)
@@ -137,11 +134,7 @@ def refuse_own_seeds(first: ModelReader, second: ModelReader) -> None:
     """
     for generator, state in first.left.items():
         if state == second.left[generator]:
-            raise UnfitModel(
-                f"the model seeds {generator} as it is called, so that every step and every seed "
-                "of a sweep would draw the same (such as dropout): take that out, or draw from a "
-                "generator of its own"
-            )
+            raise unfit("own seeds", generator=generator)
 
 
 def random_state(device: torch.device) -> dict[str, object]:

@@ -28,7 +28,7 @@ from bench.examination.sequences import FEWEST_ROWS, CutSequences, SequenceSourc
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import GeneratorStates
 from bench.training.storage import device_of
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
@@ -185,10 +185,7 @@ class ScoredBatch:
             UnfitModel: an output before a cut, or of another sequence, has changed.
         """
         if self.before is not None and not self.seen:
-            raise UnfitModel(
-                "no call of forward or hidden was seen while the model was evaluated, so nothing "
-                "is known of what was scored: leave the model's class and attributes as they are"
-            )
+            raise unfit("no call")
         inputs, self.inputs = self.inputs, None
         with left_as_it_was(self.model, device_of(self.model)):
             if inputs is not None:

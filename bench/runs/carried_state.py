@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from bench.examination.reader import as_parameters, in_steps
 from bench.training.storage import count_numbers
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 
 MOST_STEPS = 2**12  # of both sequences
 BYTES = 4  # of a number at most, in whatever type it is kept: ``state_bytes`` counts float32
@@ -61,11 +61,13 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int, steps: int) -> 
     if not held or not _agree(asked, sequence, outputs):
         return False
     if held > SLACK * declared + COUNTER:
-        raise UnfitModel(
-            f"state_bytes({length}) says that a sequence keeps {declared:,} bytes, but what step "
-            f"returns after {positions} positions holds {held:,} (each number as {BYTES} bytes at "
-            f"most): "
-            "let state_bytes count all that step needs to go on"
+        raise unfit(
+            "state bytes",
+            length=length,
+            declared=declared,
+            positions=positions,
+            held=held,
+            number=BYTES,
         )
     return positions == length
 
