@@ -76,8 +76,9 @@ def _copied(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(a.clone() if isinstance(a, Tensor) else a for a in arguments)
 
 
-def _on_copies(method: Callable[..., Any], inputs: Tensor, *others: Any, **named: Any) -> Any:
-    return method(inputs.clone(), *others, **named)
+def _on_copies(method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    inputs = (a.clone() if isinstance(a, Tensor) else a for a in arguments[:1])
+    return method(*inputs, *arguments[1:], **named)
 
 
 def _set(model: nn.Module, name: str, method: Callable[..., Any]) -> None:
@@ -140,30 +141,21 @@ def answers_are_numbers(model: nn.Module) -> Iterator[None]:
         UnfitModel: an output is no number.
     """
 
-    def look(called: str, answer: Any) -> None:
-        outputs = answer[0] if isinstance(answer, tuple) and answer else answer
-        if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
-            return
-        if not torch._C._functorch.is_functorch_wrapped_tensor(outputs):  # has no values to ask
-            refuse_no_numbers(outputs, called, ", in the evaluation")
-
-    def looked_at(method: Callable[..., Any], called: str, *args: Any, **named: Any) -> Any:
+    def looked_at(called: str, method: Callable[..., Any], *args: Any, **named: Any) -> Any:
         answer = _on_copies(method, *args, **named)
         answer = tuple(map(plain, answer)) if type(answer) is tuple else plain(answer)
-        look(called, answer)
-        return answer
-
-    def call(forward: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        copies = (a.clone() if isinstance(a, Tensor) else a for a in args)
-        answer = plain(forward(*copies, **named))
-        look("forward", answer)
+        outputs = answer[0] if isinstance(answer, tuple) and answer else answer
+        if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
+            return answer
+        if not torch._C._functorch.is_functorch_wrapped_tensor(outputs):  # has no values to ask
+            refuse_no_numbers(outputs, called, ", in the evaluation")
         return answer
 
     before = {name: vars(model).get(name) for name in METHODS if has_method(model, name)}
     try:
         for name in before:
-            _set(model, name, partial(looked_at, getattr(model, name), name))
-        with calls_through(model, call):
+            _set(model, name, partial(looked_at, name, getattr(model, name)))
+        with calls_through(model, partial(looked_at, "forward")):
             yield
     finally:
         for name, attribute in before.items():

@@ -138,6 +138,18 @@ class Examiner(Comparisons):
                 self.random = not torch.equal(outputs, other.call(self.model, inputs))
             refuse_own_seeds(self.reader, other)
 
+    def _outputs(self, inputs: Tensor, required: bool = False) -> Tensor | None:
+        """Outputs in eval mode, or None: not every model takes every length, and the task may not
+        ask for it."""
+        try:
+            return self.reader.read(self.model, inputs)
+        except UnfitModel:
+            raise
+        except Exception:
+            if required:
+                raise
+            return None
+
     def _values(self, sequences: CutSequences) -> Tensor | None:
         """Change values after each cut, in eval mode.
 
@@ -145,13 +157,8 @@ class Examiner(Comparisons):
             The outputs; None where the model does not take sequences longer than its batches.
         """
         inputs, changed = sequences.inputs, sequences.changed
-        try:
-            outputs = self.reader.read(self.model, inputs)
-        except UnfitModel:
-            raise
-        except Exception:
-            if sequences.length <= self.length:
-                raise
+        outputs = self._outputs(inputs, required=sequences.length <= self.length)
+        if outputs is None:
             return None
         # What training can still change is judged when it has.
         judged = outputs if self.trained else outputs[:, : self.length]
@@ -172,11 +179,8 @@ class Examiner(Comparisons):
         row = slice(UNCHANGED, UNCHANGED + 1)
         start = sequences.inputs[row, :cut]
         sizes = sizes_of(outputs)[row, :cut]
-        try:
-            alone = self.reader.read(self.model, start)
-        except UnfitModel:
-            raise
-        except Exception:  # not every model takes every length, and the task may not ask for it
+        alone = self._outputs(start)
+        if alone is None:
             return
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
@@ -220,11 +224,8 @@ class Examiner(Comparisons):
         if rows <= self.rows:
             return
         sequences = self.source.draw(rows, length)
-        try:
-            outputs = self.reader.read(self.model, sequences.inputs)
-        except UnfitModel:
-            raise
-        except Exception:  # not every model takes every length, and the task may not ask for it
+        outputs = self._outputs(sequences.inputs)
+        if outputs is None:
             return
         others = self.reader.read(self.model, sequences.changed)
         self.compare_changed(sequences, outputs, others)

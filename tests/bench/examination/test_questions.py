@@ -2,8 +2,9 @@
 
 import ast
 from string import Formatter
+from typing import get_args
 
-from bench.records.questions import QUESTIONS, REFUSALS
+from bench.records.questions import QUESTIONS, REFUSALS, Asked
 from tests.conftest import ROOT
 
 FILLED_IN = {"mode", "state", "others"}  # where nothing is given
@@ -27,6 +28,7 @@ def test_every_refusal_is_in_the_table_and_has_what_its_sentence_needs() -> None
     raised = refusals_of_the_engine()
     assert {cause for cause, _ in raised} == REFUSALS.keys()
     assert len(REFUSALS) == sum(len(question.refusals) for question in QUESTIONS.values())
+    assert {question.of for question in QUESTIONS.values()} == {*get_args(Asked)}
     for cause, given in raised:
         fields = {
             str(field).partition(".")[0]
