@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench.config.questions import RECORDED
 from bench.examination.answers import refuse_no_numbers, refuse_other_shape, without_numbers
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
@@ -22,7 +23,6 @@ from bench.examination.sequences import (
     cut_between,
 )
 from bench.examination.untouched import UntouchedCopy
-from bench.records.questions import RECORDED
 from bench.training.saved_tensors import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed

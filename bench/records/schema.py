@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from bench.records.questions import Passed
+from bench.config.questions import Passed
 from bench.records.record_files import packed_at, records_below, refuse_segment
 from bench.records.segments import MAXIMUM_RECORD_BYTES, PackedRecord, canonical
 from core.errors import RUN_FAILED, UserError

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
+from bench.config.questions import QUESTIONS
 from bench.config.samplers import key_of
 from bench.records.code import is_own
-from bench.records.questions import QUESTIONS
 from bench.records.schema import RunRecord, Study
 from leaderboards.checks.studies import not_as_chosen
 from leaderboards.checks.training import is_trained

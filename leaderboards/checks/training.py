@@ -9,8 +9,8 @@ from itertools import pairwise
 from pydantic import ValidationError
 
 from bench.config.problems import first_problem
+from bench.config.questions import ALWAYS
 from bench.config.settings import TrainingSettings
-from bench.records.questions import ALWAYS
 from bench.records.registry import known_model, model_group
 from bench.records.schema import RunRecord
 from leaderboards.checks.derived_metrics import EXACT

@@ -27,8 +27,8 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils import _pytree as pytree
 
 from bench.config import groups
+from bench.config.questions import QUESTIONS, RECORDED
 from bench.examination.examination import examine
-from bench.records.questions import QUESTIONS, RECORDED
 from bench.training.storage import as_safetensors, load_weights, on_meta
 from models.specification import SequenceModel
 from reproduce.plotting.models import look

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.config.questions import QUESTIONS, RECORDED
 from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import RepeatedAnswers, examine, positions_of_a_pass
 from bench.examination.examined import Examined
 from bench.examination.generation import WatchedGeneration
 from bench.examination.scored import ScoredBatch
-from bench.records.questions import QUESTIONS, RECORDED
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 from tests.bench.examination.generated import (

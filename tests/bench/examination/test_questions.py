@@ -4,7 +4,7 @@ import ast
 from string import Formatter
 from typing import get_args
 
-from bench.records.questions import QUESTIONS, REFUSALS, Asked
+from bench.config.questions import QUESTIONS, REFUSALS, Asked
 from tests.conftest import ROOT
 
 FILLED_IN = {"mode", "state", "others"}  # where nothing is given

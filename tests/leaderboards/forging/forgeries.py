@@ -1,6 +1,6 @@
 """Forged records: what each changes in an honest one, and what the refusal has to name."""
 
-from bench.records.questions import ALWAYS
+from bench.config.questions import ALWAYS
 from tests.leaderboards.forging.changes import (
     TRAINED,
     Forgery,
