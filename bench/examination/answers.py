@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.reader import plain
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 
-METHODS = ("hidden", "prefill", "step")  # whose outputs are looked at beside those of forward
+METHODS = ("hidden", "prefill", "step", "rollout")  # looked at as forward is
 
 
 def without_numbers(outputs: Tensor) -> Tensor:
@@ -41,10 +41,8 @@ def refuse_no_numbers(outputs: Tensor, method: str, state: str = "") -> None:
     positions = without.any(0) if without.ndim > 1 else without
     first = int(positions.int().argmax())
     where = f", first at position {first} of {len(positions)}" if outputs.ndim == 3 else ""
-    raise UnfitModel(
-        f"{method} gave no numbers (NaN or infinity) for {int(without.sum())} of {without.numel()} "
-        f"outputs{where}{state}"
-    )
+    lost, numbers = int(without.sum()), without.numel()
+    raise unfit("no numbers", method=method, lost=lost, outputs=numbers, where=where, state=state)
 
 
 def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> None:
@@ -56,17 +54,20 @@ def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> Non
     wanted = (*inputs.shape[:2], output_size)
     if not isinstance(outputs, Tensor) or tuple(outputs.shape) != wanted:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise UnfitModel(
-            f"forward gave {got} for inputs of shape {tuple(inputs.shape)}, but a sequence "
-            f"model returns (batch, time, output_size) = {wanted}"
-        )
+        raise unfit("another shape", got=got, inputs=tuple(inputs.shape), wanted=wanted)
+
+
+def has_method(model: nn.Module, name: str) -> bool:
+    """Whether a model has a method of this name: a size or a part, such as a layer, may have it."""
+    method = getattr(model, name, None)
+    return callable(method) and not isinstance(method, nn.Module)
 
 
 def give_copies(model: nn.Module) -> None:
     """Let a model that writes into its inputs do so in copies, from now on: targets are often views
     of the same memory, and tasks read inputs again when they measure."""
     model.register_forward_pre_hook(_copied)
-    if hasattr(model, "hidden"):
+    if has_method(model, "hidden"):
         hidden: Any = model.hidden
         _set(model, "hidden", partial(_on_copies, hidden))
 
@@ -75,8 +76,9 @@ def _copied(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(a.clone() if isinstance(a, Tensor) else a for a in arguments)
 
 
-def _on_copies(method: Callable[..., Any], inputs: Tensor, *others: Any, **named: Any) -> Any:
-    return method(inputs.clone(), *others, **named)
+def _on_copies(method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    inputs = (a.clone() if isinstance(a, Tensor) else a for a in arguments[:1])
+    return method(*inputs, *arguments[1:], **named)
 
 
 def _set(model: nn.Module, name: str, method: Callable[..., Any]) -> None:
@@ -100,10 +102,7 @@ def calls_through(model: nn.Module, ask: Callable[..., Any]) -> Iterator[None]:
     try:
         yield
         if vars(type(model)).get("__call__") is not asked:
-            raise UnfitModel(
-                "the model has replaced its class or the __call__ of it while it was evaluated, so "
-                "that nobody saw what was scored: leave both as they are"
-            )
+            raise unfit("replaced call")
     finally:
         if own is None:
             del kind.__call__
@@ -123,10 +122,7 @@ def method_through(model: nn.Module, name: str, ask: Callable[..., Any]) -> Iter
     try:
         yield
         if vars(model).get(name) is not asked:
-            raise UnfitModel(
-                f"the model has replaced its method {name} while it was evaluated, so that nobody "
-                "saw what was scored: leave attributes of the model as they are in forward and eval"
-            )
+            raise unfit("replaced method", name=name)
     finally:
         if vars(model).get(name) is not asked:
             pass  # it is what the model made of it
@@ -145,30 +141,21 @@ def answers_are_numbers(model: nn.Module) -> Iterator[None]:
         UnfitModel: an output is no number.
     """
 
-    def look(called: str, answer: Any) -> None:
-        outputs = answer[0] if isinstance(answer, tuple) and answer else answer
-        if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
-            return
-        if not torch._C._functorch.is_functorch_wrapped_tensor(outputs):  # has no values to ask
-            refuse_no_numbers(outputs, called, ", in the evaluation")
-
-    def looked_at(method: Callable[..., Any], called: str, *args: Any, **named: Any) -> Any:
+    def looked_at(called: str, method: Callable[..., Any], *args: Any, **named: Any) -> Any:
         answer = _on_copies(method, *args, **named)
         answer = tuple(map(plain, answer)) if type(answer) is tuple else plain(answer)
-        look(called, answer)
+        outputs = answer[0] if isinstance(answer, tuple) and answer else answer
+        if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
+            return answer
+        if not torch._C._functorch.is_functorch_wrapped_tensor(outputs):  # has no values to ask
+            refuse_no_numbers(outputs, called, ", in the evaluation")
         return answer
 
-    def call(forward: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        copies = (a.clone() if isinstance(a, Tensor) else a for a in args)
-        answer = plain(forward(*copies, **named))
-        look("forward", answer)
-        return answer
-
-    before = {name: vars(model).get(name) for name in METHODS if hasattr(model, name)}
+    before = {name: vars(model).get(name) for name in METHODS if has_method(model, name)}
     try:
         for name in before:
-            _set(model, name, partial(looked_at, getattr(model, name), name))
-        with calls_through(model, call):
+            _set(model, name, partial(looked_at, name, getattr(model, name)))
+        with calls_through(model, partial(looked_at, "forward")):
             yield
     finally:
         for name, attribute in before.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -23,15 +22,9 @@ from bench.examination.rounding import (
 )
 from bench.examination.sequences import UNCHANGED, CutSequences
 from bench.examination.untouched import UntouchedCopy
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import UnfitModel, unfit
 
 ASKED_AGAIN = 5  # times that the same is asked, each time at another place of memory
-# What differs does not show why, so a sentence lists the causes; {others} are more of them.
-BETWEEN_CALLS = (
-    "possible causes: it keeps something between calls, reads the time or a memory address (id, "
-    "data_ptr), {others}or takes a checksum, which rounding changes; outputs follow from inputs, "
-    "weights and seeds alone, and a sequence starts with its call to forward"
-)
 
 
 class Comparisons:
@@ -62,18 +55,17 @@ class Comparisons:
 
         values = outputs, repeated, sizes_of(outputs)
         difference = self.differ(pair, sequences.length, values, by_calls=training)
-        if difference is None:
-            return
-        self._raise_varying(difference, training)
+        if difference is not None:
+            raise self._varying(difference, training)
 
-    def _raise_varying(self, difference: OutputDifference, training: bool) -> NoReturn:
+    def unfit(self, cause: str, training: bool = False, **values: object) -> UnfitModel:
+        """The refusal of the model in one mode, as it is now; see :func:`unfit`."""
         mode = " in training mode" if training else ""
+        return unfit(cause, mode=mode, state=self.state, **values)
+
+    def _varying(self, difference: OutputDifference, training: bool) -> UnfitModel:
         others = "draws from a generator of its own, " if training else ""
-        raise UnfitModel(
-            f"outputs of the model differ from call to call{mode}{self.state}: the same inputs, "
-            f"with the same seeds, give other ones after another call ({difference}); "
-            f"{BETWEEN_CALLS.format(others=others)}"
-        )
+        return self.unfit("others at each call", training, difference=difference, others=others)
 
     def same_without_history(
         self, history: Tensor, inputs: Tensor, outputs: Tensor, training: bool = False
@@ -135,11 +127,7 @@ class Comparisons:
         if difference is not None and self.untouched.is_faithful(self.reader):
             if inputs is not None:
                 self.refuse_varying(inputs, difference)
-            raise UnfitModel(
-                f"{after} the model gives other outputs for the same inputs than without them"
-                f"{self.state} ({difference}), as with a cache by the first tokens of a sequence; "
-                f"{BETWEEN_CALLS.format(others='')}"
-            )
+            raise self.unfit("others by history", after=after, difference=difference)
 
     def compare_changed(
         self, sequences: CutSequences, outputs: Tensor, others: Tensor, training: bool = False
@@ -161,19 +149,10 @@ class Comparisons:
             return
         if not training:
             self.refuse_varying(sequences.inputs, difference)
-        mode = " in training mode" if training else ""
         if self._row_alone_changes(sequences, difference.row, training):
-            raise UnfitModel(
-                f"the model sees the future{mode}{self.state}: other inputs from position "
-                f"{sequences.cuts[difference.row]} on change its output at position "
-                f"{difference.position} ({difference}); outputs at t may depend on inputs at "
-                "positions <= t only"
-            )
-        raise UnfitModel(
-            f"an output of the model depends on the other sequences of its batch{mode}"
-            f"{self.state}: other values there change it at position {difference.position} "
-            f"({difference})"
-        )
+            cut = sequences.cuts[difference.row]
+            raise self.unfit("future", training, cut=cut, difference=difference)
+        raise self.unfit("other sequences", training, difference=difference)
 
     def refuse_varying(self, inputs: Tensor, found: OutputDifference) -> None:
         """Refuse a model whose outputs in eval mode differ for the same inputs about as much as
@@ -184,7 +163,7 @@ class Comparisons:
         """
         for difference in self._asked_again(inputs, training=False):
             if difference.ratio > 1 and found.ratio <= MARGIN * difference.ratio:
-                self._raise_varying(difference, training=False)
+                raise self._varying(difference, training=False)
 
     def _asked_again(self, inputs: Tensor, training: bool) -> Iterator[OutputDifference]:
         """What differs between one call and the next, all with the same inputs."""

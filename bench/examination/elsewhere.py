@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -11,12 +13,6 @@ from bench.examination.reader import ModelReader
 from bench.examination.rounding import OutputDifference, largest_difference, sizes_of, sum_lengths
 from bench.examination.sequences import CutSequences
 from bench.training.unfit import UnfitModel
-
-# What one process has otherwise than another.
-OF_A_PROCESS = (
-    "the order of a set, the hash of a string, an address, the time, the process or its machine, "
-    "or a draw that no seed reaches"
-)
 
 
 class ComparedElsewhere:
@@ -62,7 +58,7 @@ class ComparedElsewhere:
         computed = self._before(sequences, outputs, others)
         difference = self.comparisons.differ(pair, sequences.length, computed)
         if difference is not None:
-            raise UnfitModel(self._cause(sequences, others, difference, training))
+            raise self._unfit(sequences, others, difference, training)
 
     def _answer(self, model: nn.Module, inputs: Tensor, training: bool) -> Tensor:
         return answer_elsewhere(self.recipe, self.reader, model, inputs, training)
@@ -76,9 +72,9 @@ class ComparedElsewhere:
         others = torch.where(before_cut, others.to(outputs), outputs)
         return outputs, others, sizes_of(outputs)
 
-    def _cause(
+    def _unfit(
         self, sequences: CutSequences, others: Tensor, difference: OutputDifference, training: bool
-    ) -> str:
+    ) -> UnfitModel:
         """What is wrong, by what two more processes answer for the sequences as they are.
 
         Raises:
@@ -87,30 +83,16 @@ class ComparedElsewhere:
         here = self.reader.read(self.model, sequences.inputs, training)
         changed = self.reader.read(self.model, sequences.changed, training)
         self.comparisons.compare_changed(sequences, here, changed, training)
-        mode = " in training mode" if training else ""
-        state = self.comparisons.state
+        unfit = partial(self.comparisons.unfit, training=training)
         first, second = (self._answer(self.model, sequences.inputs, training) for _ in range(2))
         terms = sum_lengths(self.model, sequences.length)
         repeated = largest_difference(first, second, sizes_of(first), terms)
         if repeated.ratio > 1:
-            built = state or " from one seed"
+            built = self.comparisons.state or " from one seed"
             outputs = "its outputs in training" if training else "its outputs"
-            return (
-                f"the model is not the same when two processes build it{built} ({outputs} differ "
-                f"{repeated}); possible causes: it depends on {OF_A_PROCESS}"
-            )
+            return unfit("two processes", built=built, outputs=outputs, difference=repeated)
         seen = largest_difference(*self._before(sequences, first, others), terms)
         if seen.ratio > 1:
-            return (
-                f"the model sees the future{mode}{state}: among processes that were asked for "
-                f"nothing else, other inputs from position {sequences.cuts[seen.row]} on change "
-                f"its output at position {seen.position} ({seen}), and it keeps something between "
-                "calls, so that no single process shows that; outputs at t may depend on inputs at "
-                "positions <= t only"
-            )
-        return (
-            f"an output of the model{mode}{state}, at position {difference.position}, is another "
-            "one here than in a process that has the same weights and was asked for nothing else "
-            f"({difference}); possible causes: it keeps something between calls, or depends on "
-            f"{OF_A_PROCESS}, or on who asks"
-        )
+            cut = sequences.cuts[seen.row]
+            return unfit("future among processes", cut=cut, difference=seen)
+        return unfit("others here", difference=difference)

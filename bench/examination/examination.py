@@ -36,14 +36,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from bench.examination.comparisons import BETWEEN_CALLS
 from bench.examination.examined import Examined
 from bench.examination.examiner import Examiner
 from bench.examination.reader import ModelReader, offers_hidden
 from bench.examination.rounding import MARGIN, largest_difference, sizes_of, sum_lengths
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import kept_random_state
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 from models.specification import SequenceSpecification
 
 SHARE = 0.02  # of the work of a training, for both examinations of it
@@ -125,10 +124,7 @@ class RepeatedAnswers:
         terms = sum_lengths(self.model, self.inputs.shape[1])
         difference = largest_difference(now, self.outputs, sizes_of(self.outputs), terms)
         if difference.ratio > 1 and not self._is_rounding(now, difference.ratio, terms):
-            raise UnfitModel(
-                "after the evaluation the same inputs give other outputs of the model than before "
-                f"it ({difference}); {BETWEEN_CALLS.format(others='')}"
-            )
+            raise unfit("others after the evaluation", difference=difference)
 
     def _of(self, model: nn.Module) -> Tensor:
         by_hidden = offers_hidden(model)  # fewer numbers, of the same positions

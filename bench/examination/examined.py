@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.records.schema import Passed
-
 
 @dataclass
 class Examined:
@@ -17,7 +15,7 @@ class Examined:
         changes: whether a call in training mode changes parameters or buffers.
     """
 
-    passed: list[Passed] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     changes: bool = False
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bench.config.questions import RECORDED
 from bench.examination.answers import refuse_no_numbers, refuse_other_shape, without_numbers
 from bench.examination.comparisons import Comparisons
 from bench.examination.examined import Examined
@@ -22,7 +23,6 @@ from bench.examination.sequences import (
     cut_between,
 )
 from bench.examination.untouched import UntouchedCopy
-from bench.records.schema import Passed
 from bench.training.saved_tensors import SavedTensors
 from bench.training.unfit import UnfitModel
 from core.seeding import derive_seed
@@ -101,10 +101,10 @@ class Examiner(Comparisons):
         if not self.reader.wrote:  # it gets copies then, see ``answers.give_copies``
             self._pass("inputs unchanged")
         self.result.changes = self.reader.changed
-        self.result.passed.sort(key=get_args(Passed).index)
+        self.result.passed.sort(key=RECORDED.index)
         return self.result
 
-    def _pass(self, *names: Passed) -> None:
+    def _pass(self, *names: str) -> None:
         self.result.passed += [name for name in names if name not in self.result.passed]
 
     def _longest(self) -> CutSequences | None:
@@ -138,6 +138,18 @@ class Examiner(Comparisons):
                 self.random = not torch.equal(outputs, other.call(self.model, inputs))
             refuse_own_seeds(self.reader, other)
 
+    def _outputs(self, inputs: Tensor, required: bool = False) -> Tensor | None:
+        """Outputs in eval mode, or None: not every model takes every length, and the task may not
+        ask for it."""
+        try:
+            return self.reader.read(self.model, inputs)
+        except UnfitModel:
+            raise
+        except Exception:
+            if required:
+                raise
+            return None
+
     def _values(self, sequences: CutSequences) -> Tensor | None:
         """Change values after each cut, in eval mode.
 
@@ -145,13 +157,8 @@ class Examiner(Comparisons):
             The outputs; None where the model does not take sequences longer than its batches.
         """
         inputs, changed = sequences.inputs, sequences.changed
-        try:
-            outputs = self.reader.read(self.model, inputs)
-        except UnfitModel:
-            raise
-        except Exception:
-            if sequences.length <= self.length:
-                raise
+        outputs = self._outputs(inputs, required=sequences.length <= self.length)
+        if outputs is None:
             return None
         # What training can still change is judged when it has.
         judged = outputs if self.trained else outputs[:, : self.length]
@@ -172,11 +179,8 @@ class Examiner(Comparisons):
         row = slice(UNCHANGED, UNCHANGED + 1)
         start = sequences.inputs[row, :cut]
         sizes = sizes_of(outputs)[row, :cut]
-        try:
-            alone = self.reader.read(self.model, start)
-        except UnfitModel:
-            raise
-        except Exception:  # not every model takes every length, and the task may not ask for it
+        alone = self._outputs(start)
+        if alone is None:
             return
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
@@ -189,16 +193,8 @@ class Examiner(Comparisons):
             return
         self.refuse_varying(sequences.inputs, difference)
         if self.differs_alone(sequences):
-            raise UnfitModel(
-                "an output of the model depends on the other sequences of its batch"
-                f"{self.state}: alone a sequence gives another one ({difference})"
-            )
-        raise UnfitModel(
-            f"the model sees how long a sequence is{self.state}: its first {cut} positions alone "
-            f"give another output at position {difference.position} than within "
-            f"{sequences.length} positions ({difference}); outputs at t may depend on inputs at "
-            "positions <= t only"
-        )
+            raise self.unfit("alone", difference=difference)
+        raise self.unfit("length", cut=cut, length=sequences.length, difference=difference)
 
     def _whole_batch(self, sequences: CutSequences) -> None:
         """Refuse a model that answers a sequence otherwise in a batch as large as in training."""
@@ -216,11 +212,8 @@ class Examiner(Comparisons):
         difference = self.differ(pair, length)
         if difference is not None:
             self.refuse_varying(sequences.inputs, difference)
-            raise UnfitModel(
-                f"an output of the model depends on the size of its batch{self.state}: among "
-                f"{len(batch)} sequences it is another than among {len(sequences.inputs)} at "
-                f"position {difference.position} ({difference})"
-            )
+            large, small = len(batch), len(sequences.inputs)
+            raise self.unfit("size of the batch", large=large, small=small, difference=difference)
 
     def _many_rows(self) -> None:
         """Evaluations have larger batches than trainings: other values in one of those as well."""
@@ -231,11 +224,8 @@ class Examiner(Comparisons):
         if rows <= self.rows:
             return
         sequences = self.source.draw(rows, length)
-        try:
-            outputs = self.reader.read(self.model, sequences.inputs)
-        except UnfitModel:
-            raise
-        except Exception:  # not every model takes every length, and the task may not ask for it
+        outputs = self._outputs(sequences.inputs)
+        if outputs is None:
             return
         others = self.reader.read(self.model, sequences.changed)
         self.compare_changed(sequences, outputs, others)
@@ -258,10 +248,7 @@ class Examiner(Comparisons):
         difference = self.differ(pair, inputs.shape[1])
         if difference is not None:
             self.refuse_varying(inputs, difference)
-            raise UnfitModel(
-                f"hidden and output_matrix give other outputs than forward{self.state} "
-                f"({difference}), and tasks of text compute their losses by them"
-            )
+            raise self.unfit("hidden", difference=difference)
         self._pass("hidden vectors")
 
     def _training_mode(self, sequences: CutSequences) -> None:
@@ -319,15 +306,8 @@ class Examiner(Comparisons):
             return
         cut = sequences.cuts[difference.row]
         if cut == 0:
-            raise UnfitModel(
-                f"an output of the model depends on the other sequences of its batch{self.state}, "
-                "as its gradients in training mode say"
-            )
-        raise UnfitModel(
-            f"the model sees the future{self.state}: outputs before position {cut} have a gradient "
-            f"in training mode at the input of position {difference.position}; outputs at t may "
-            "depend on inputs at positions <= t only"
-        )
+            raise self.unfit("other sequences by gradients")
+        raise self.unfit("future by gradients", cut=cut, difference=difference)
 
     def _moved(self, sequences: CutSequences) -> None:
         """What a branch that starts at zero hides."""

@@ -40,7 +40,7 @@ from bench.examination.reader import ModelReader
 from bench.training.building import initial_model, task_of
 from bench.training.numerics import set_numerics
 from bench.training.storage import as_safetensors, with_second_names
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import UnfitModel, unfit
 from core.errors import UserError, first_line
 from core.processes import describe_end, end_with_parent, module_command
 from models.specification import SequenceSpecification
@@ -183,11 +183,8 @@ def _answers_in(folder: Path, exit_code: int | None) -> Answers:
         error["sentence"] = f"it took longer than {SECONDS / 60:.0f} minutes"
     with suppress(OSError):
         error = json.loads((folder / ERROR).read_text())
-    kind = NoRoomOnGpu if error["of GPU"] else UnfitModel
-    raise kind(
-        "the model cannot be asked in a process of its own, where nothing was asked before: "
-        f"{error['sentence']}; build it from its settings alone, in any process"
-    )
+    refusal = unfit("no process", error=error["sentence"])
+    raise NoRoomOnGpu(str(refusal)) if error["of GPU"] else refusal
 
 
 def answer_elsewhere(

@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.examination.answers import method_through
+from bench.examination.answers import has_method, method_through
 from bench.examination.comparisons import Comparisons
-from bench.examination.reader import ModelReader, as_parameters, plain, random_state
+from bench.examination.reader import ModelReader, as_parameters, in_steps, plain, random_state
 from bench.examination.rounding import sizes_of
 from bench.examination.sequences import SequenceSource
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
@@ -67,7 +67,7 @@ class WatchedGeneration:
         self._forget()
         with ExitStack() as stack:
             for name, look in ((ROLLOUT, self._roll_out), (STEP, self._step)):
-                if callable(getattr(self.model, name, None)):
+                if has_method(self.model, name):
                     stack.enter_context(method_through(self.model, name, look))
             yield
 
@@ -146,15 +146,9 @@ class WatchedGeneration:
 
         of_others = self.comparisons.differ(beside_others, sequences.length) if unchanged else None
         if of_others is not None:
-            raise UnfitModel(
-                "what rollout predicts for a sequence depends on the other sequences of its batch "
-                f"({of_others})"
-            )
+            raise unfit("rollout by others", difference=of_others)
         context, cut = int(contexts[difference.position]), sequences.cuts[difference.row]
-        raise UnfitModel(
-            f"the model sees the future as it generates: other inputs from position {cut} on "
-            f"change what its rollout predicts after {context} observed positions ({difference})"
-        )
+        raise unfit("rollout sees the future", cut=cut, context=context, difference=difference)
 
     def _examine_steps(self) -> None:
         inputs = torch.stack([given for given, _ in self.steps], 1)
@@ -165,23 +159,9 @@ class WatchedGeneration:
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             expected = self.reader.read(model, inputs)
-            return _in_steps(model, inputs), expected, sizes_of(expected)
+            return in_steps(model, [inputs])[0][0], expected, sizes_of(expected)
 
         computed = scored, outputs, sizes_of(outputs)
         difference = self.comparisons.differ(pair, len(self.steps), computed)
         if difference is not None:
-            raise UnfitModel(
-                f"step gives another output than forward at position {difference.position} "
-                f"({difference}), and this task measures what a model generates by step"
-            )
-
-
-def _in_steps(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Outputs (batch, time, …) of one step after another."""
-    asked: Any = model.eval()
-    state, outputs = None, []
-    with torch.no_grad():
-        for sample in as_parameters(inputs, model).unbind(1):
-            output, state = asked.step(sample.clone(), state)
-            outputs.append(plain(output))
-    return torch.stack(outputs, 1)
+            raise unfit("step", difference=difference)

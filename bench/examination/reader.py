@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from bench.training.numerics import kept_settings, refuse_other_settings
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import seed_generators, state_of_python_generators
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 from core.seeding import derive_seed
 
 LARGEST_OUTPUT = 2**24  # numbers of one pass: 64 MiB of float32
@@ -82,10 +83,7 @@ class ModelReader:
             outputs = plain(ask(passed))
         refuse_other_settings(changed)
         if type(model) is not kind:
-            raise UnfitModel(
-                "the model has replaced its class as it was called, so that another one would be "
-                "scored than was trained: leave it as it is"
-            )
+            raise unfit("another class")
         self.left = random_state(inputs.device)
         self.drew = before != self.left
         self.wrote = self.wrote or not torch.equal(passed, inputs)
@@ -97,6 +95,27 @@ def as_parameters(inputs: Tensor, model: nn.Module) -> Tensor:
     if not inputs.is_floating_point():
         return inputs
     return inputs.to(next((p.dtype for p in model.parameters()), inputs.dtype))
+
+
+def in_steps(model: nn.Module, sequences: Sequence[Tensor]) -> list[tuple[Tensor, Any]]:
+    """What ``step`` gives in eval mode, position by position; the sequences take turns.
+
+    Args:
+        sequences: inputs (batch, time) or (batch, time, channels), each with a state of its own.
+
+    Returns:
+        For each the outputs (batch, time, channels), and the state after the last position.
+    """
+    asked: Any = model.eval()
+    outputs: list[list[Tensor]] = [[] for _ in sequences]
+    states: list[Any] = [None] * len(sequences)
+    with torch.no_grad():
+        for position in range(sequences[0].shape[1]):
+            for k, sequence in enumerate(sequences):
+                sample = as_parameters(sequence[:, position], model).clone()
+                output, states[k] = asked.step(sample, states[k])
+                outputs[k].append(plain(output))
+    return [(torch.stack(each, 1), state) for each, state in zip(outputs, states, strict=True)]
 
 
 def plain(outputs: Any) -> Any:
@@ -115,11 +134,7 @@ def refuse_own_seeds(first: ModelReader, second: ModelReader) -> None:
     """
     for generator, state in first.left.items():
         if state == second.left[generator]:
-            raise UnfitModel(
-                f"the model seeds {generator} as it is called, so that every step and every seed "
-                "of a sweep would draw the same (such as dropout): take that out, or draw from a "
-                "generator of its own"
-            )
+            raise unfit("own seeds", generator=generator)
 
 
 def random_state(device: torch.device) -> dict[str, object]:

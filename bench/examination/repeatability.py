@@ -33,6 +33,7 @@ from bench.examination.reader import LARGEST_OUTPUT, ModelReader, offers_hidden
 from bench.examination.sequences import CutSequences, SequenceSource
 from bench.records.code import is_own
 from bench.training.building import build_model, build_to_train
+from bench.training.saved_tensors import same_numbers
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.storage import (
     as_safetensors,
@@ -40,7 +41,7 @@ from bench.training.storage import (
     examine_storage,
     with_second_names,
 )
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import UnfitModel, unfit
 from core.seeding import derive_seed
 from tasks.interface import Task
 
@@ -56,14 +57,6 @@ NAMED = 3  # tensors in a sentence, which counts the others
 COMPARED = 8  # sequences, each with a cut, that two processes are asked for
 
 _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
-
-OTHER_SOURCES = (
-    "what no seed reaches, such as os.urandom, secrets, uuid, the time, the hash of a string or "
-    "the order of a set, an address (id, data_ptr, or the text of an object), a class counter, "
-    "the process (os.getpid), memory that is not written (torch.empty), or a generator of its own "
-    "(numpy.random.default_rng() without a seed); torch, numpy.random and random are seeded: draw "
-    "from these"
-)
 
 
 def examine_configured_model(
@@ -98,10 +91,7 @@ def examine_configured_model(
                     theirs = answers()
     devices = configuration.training.devices
     if changed and devices > 1:
-        raise UnfitModel(
-            f"training changes the buffer {changed[0]}, by a part of each batch in each of "
-            f"training.devices={devices} processes: train it in one"
-        )
+        raise unfit("shared buffers", name=changed[0], devices=devices)
     if theirs:
         _compare_processes(recipe, reader, sequences, inputs, theirs)
     _examined[key] = changed
@@ -149,10 +139,7 @@ def _examine(
             disturb(built, 0, device)
         outputs = training_pass(model, short, 0, device)
     if not _nearly_equal(outputs, training_pass(same, short, 0, device)):
-        raise UnfitModel(
-            "the model, built twice from one seed with equal weights, gives two outputs in "
-            f"training for the same inputs and seeds: it depends on {OTHER_SOURCES}"
-        )
+        raise unfit("other outputs")
     after_first = _values(model)
     for number in range(1, PASSES + 1):
         disturb(model, number, device)  # what was computed from the first weights is out of date
@@ -167,7 +154,7 @@ def _examine(
     resumed = same if count_parameters(model) > LARGE else build()
     _load_as_from_a_file(resumed, state)
     if not _goes_on_alike(model, resumed, short.roll(PASSES + 1, 1), device):
-        raise UnfitModel(_why_other(_missing_state(after_first, _values(model), state)))
+        raise _lost(_missing_state(after_first, _values(model), state))
     return changed
 
 
@@ -184,10 +171,7 @@ def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -
     other = _other(first, second)
     other += [name for name in second if name not in first]
     if other:
-        raise UnfitModel(
-            "the model is not the same when it is built twice from one seed "
-            f"({_first_names(other)}): it depends on {OTHER_SOURCES}"
-        )
+        raise unfit("other weights", names=_first_names(other))
 
 
 def _questions(
@@ -224,11 +208,7 @@ def _compare_processes(
                 compared.compare(sequences, ours[name], theirs[name], name == TRAINING_MODE)
     if other or not _nearly_equal(ours[OUTPUTS], theirs[OUTPUTS]):
         differing = _first_names([name.removeprefix(STATE) for name in other])
-        raise UnfitModel(
-            "the model is not the same when two processes build it from one seed "
-            f"({differing or 'its outputs in training'}): "
-            f"it depends on {OTHER_SOURCES}, and take the elements of a set by sorted(…)"
-        )
+        raise unfit("other in a new process", names=differing or "its outputs in training")
 
 
 def _refuse_weights_of_a_mode(model: nn.Module) -> None:
@@ -237,11 +217,7 @@ def _refuse_weights_of_a_mode(model: nn.Module) -> None:
     names = _other(state, model.eval().state_dict())
     model.train()
     if names:
-        raise UnfitModel(
-            f"the model changes {_first_names(names)} as it is put into eval mode (layers that "
-            "merge weights do), so that weights which are saved there are not those of its "
-            "training: leave parameters and buffers as they are in train and eval"
-        )
+        raise unfit("weights of a mode", names=_first_names(names))
 
 
 def _load_as_from_a_file(model: nn.Module, state: dict[str, Tensor]) -> None:
@@ -252,11 +228,7 @@ def _load_as_from_a_file(model: nn.Module, state: dict[str, Tensor]) -> None:
         model.load_state_dict(state)
     except (SafetensorError, RuntimeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise UnfitModel(
-            "the state dict that the model has after some steps cannot be saved and loaded into "
-            f"one that is built anew ({' '.join(lines[:2])[:300]}): it must have the same names "
-            "and shapes from the start"
-        ) from error
+        raise unfit("state dict", error=" ".join(lines[:2])[:300]) from error
 
 
 def _goes_on_alike(
@@ -292,8 +264,8 @@ def _missing_state(
     return [name for name in _other(after, before) if name not in state]
 
 
-def _why_other(missing: list[str]) -> str:
-    """Why a model that is built anew and gets the state dict goes on otherwise, in a sentence."""
+def _lost(missing: list[str]) -> UnfitModel:
+    """Why a model that is built anew and gets the state dict goes on otherwise."""
     what = f"{_first_names(missing)} (a buffer with persistent=False, or an attribute)"
     seen, or_else = "", ""
     if not missing:
@@ -303,11 +275,7 @@ def _why_other(missing: list[str]) -> str:
             "outputs than the one that made them; possible causes: "
         )
         or_else = ", or its outputs depend on the time or on a memory address (id, data_ptr)"
-    return (
-        f"{seen}training changes {what}, and its outputs depend on that, but no checkpoint keeps "
-        f"it, since the state dict does not have it{or_else}: register what training changes as a "
-        "persistent buffer, register_buffer(name, tensor), or do without it"
-    )
+    return unfit("lost state", seen=seen, what=what, or_else=or_else)
 
 
 def _other(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
@@ -322,9 +290,7 @@ def _first_names(names: list[str]) -> str:
 
 def _equal(a: Tensor, b: Tensor) -> bool:
     """Bit for bit, but for the kind of NaN."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    return bool(((a == b) | ((a != a) & (b != b))).all())
+    return a.shape == b.shape and a.dtype == b.dtype and bool(same_numbers(a, b).all())
 
 
 def _nearly_equal(a: Tensor, b: Tensor) -> bool:

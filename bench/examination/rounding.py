@@ -31,6 +31,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from bench.training.saved_tensors import same_numbers
+
 LAMBDA = 8.0
 # How much more may be left in float64 than the same number of units in the last place: both are
 # the largest of many errors, which vary.
@@ -153,7 +155,7 @@ def largest_difference(
     Args:
         terms: additions that led to each of them, see :func:`sum_lengths`.
     """
-    same = (first == second) | (first.isnan() & second.isnan())  # infinities have no difference
+    same = same_numbers(first, second)  # infinities have no difference
     difference = torch.where(same, 0.0, (first - second).abs()).nan_to_num(torch.inf)
     allowed = LAMBDA * torch.finfo(first.dtype).eps * terms**0.5 * sizes
     ratios = torch.where(same, 0.0, difference / allowed)
@@ -205,7 +207,7 @@ def is_rounding(
 
 def _in_sizes(first: Tensor, second: Tensor, sizes: Tensor) -> Tensor:
     """Differences in terms of their sizes, from -1 to 1; 0 where two infinities are equal."""
-    same = (first == second) | (first.isnan() & second.isnan())
+    same = same_numbers(first, second)
     return torch.where(same, 0.0, (first - second) / sizes).nan_to_num(1.0).clamp(-1.0, 1.0)
 
 

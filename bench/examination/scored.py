@@ -28,11 +28,21 @@ from bench.examination.sequences import FEWEST_ROWS, CutSequences, SequenceSourc
 from bench.training.saved_tensors import SavedTensors
 from bench.training.seeding import GeneratorStates
 from bench.training.storage import device_of
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 from core.seeding import derive_seed
 from models.specification import SequenceSpecification
 
 SAMPLE, CUTS = 16, 4  # sequences of an evaluation that other processes are asked for; cuts of each
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The whole batch of a call that has drawn random numbers, the places of some rows in it, and
+    the generators as they were before."""
+
+    batch: Tensor
+    rows: Tensor
+    states: GeneratorStates
 
 
 @dataclass(frozen=True)
@@ -42,15 +52,7 @@ class _Answered:
     inputs: Tensor
     outputs: Tensor
     by_hidden: bool
-
-
-@dataclass(frozen=True)
-class _Replayed:
-    """A whole call of an evaluation: outputs of some rows, and the states that it drew from."""
-
-    inputs: Tensor
-    rows: Tensor
-    states: GeneratorStates
+    drawn: _Drawn | None  # what drew nothing needs no replay: another process can answer for it
 
 
 @contextmanager
@@ -98,8 +100,61 @@ class _WithStates(ModelReader):
         self.states.restore()
 
 
+class _SeenCalls:
+    """What the calls of one evaluation leave to be examined.
+
+    Args:
+        generator: of the sample.
+        positions: how many the sample may have; it has four sequences at least.
+        rows: a batch counts as the largest if it has more.
+
+    Attributes:
+        count: of all calls.
+        largest: the inputs of the largest batch.
+        sample: some sequences of one call, each call being as likely as any other.
+    """
+
+    def __init__(
+        self, model: nn.Module, generator: torch.Generator, positions: int, rows: int
+    ) -> None:
+        self.generator, self.positions, self.rows = generator, positions, rows
+        self.device = device_of(model)
+        self.count = 0
+        self.largest: Tensor | None = None
+        self.sample: _Answered | None = None
+        self._sampled = 0  # calls whose outputs belong to sequences
+        # What the calls on their way were given, and the states of the generators then.
+        self._asked: list[tuple[Tensor | None, GeneratorStates, dict[str, object]]] = []
+
+    def begin(self, inputs: Tensor | None) -> None:
+        """A call begins; see :func:`watched_calls`."""
+        copied = inputs if inputs is None else inputs.detach().clone()
+        self._asked.append((copied, GeneratorStates(self.device), random_state(self.device)))
+        self.count += 1
+        if copied is not None and len(copied) > self.rows:
+            self.largest, self.rows = copied, len(copied)
+
+    def end(self, outputs: Any, by_hidden: bool) -> None:
+        """A call has given its outputs."""
+        inputs, states, before = self._asked.pop()
+        drew = random_state(self.device) != before
+        if inputs is None or not isinstance(outputs, Tensor):
+            return
+        if outputs.dim() != 3 or outputs.shape[:2] != inputs.shape[:2]:
+            return
+        self._sampled += 1
+        if int(torch.randint(self._sampled, (1,), generator=self.generator)):
+            return
+        length, size = outputs.shape[1:]
+        most = min(SAMPLE, self.positions // (CUTS * length))
+        most = max(1, min(max(most, FEWEST_ROWS), LARGEST_OUTPUT // (CUTS * length * size)))
+        rows = torch.randperm(len(inputs), generator=self.generator)[:most].to(inputs.device)
+        drawn = _Drawn(inputs, rows, states) if drew else None
+        self.sample = _Answered(inputs[rows], outputs[rows].detach().clone(), by_hidden, drawn)
+
+
 class ScoredBatch:
-    """The largest batch that a model was given in an evaluation, and some sequences of one call.
+    """Asks once more for what was scored in an evaluation.
 
     A model may do in batches of a hundred sequences what it does not do in those of its training.
     So the future of each sequence of the largest batch is changed, behind a cut of its own. And
@@ -111,6 +166,9 @@ class ScoredBatch:
         seed: of the cuts and of what is drawn.
         recipe: what other processes build the model from; None: they are not asked.
         positions: how many positions the sample may have; it has four sequences at least.
+
+    Attributes:
+        asked_elsewhere: whether another process has answered.
     """
 
     def __init__(
@@ -125,82 +183,42 @@ class ScoredBatch:
         self.recipe, self.positions = recipe, positions
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "a scored batch"))
         self.generation = WatchedGeneration(model, specification, seed)
-        self.inputs: Tensor | None = None
-        # What the calls on their way were given, and the states of the generators then.
-        self.asked: list[tuple[Tensor | None, GeneratorStates, dict[str, object]]] = []
-        self.replayed: _Replayed | None = None
-        self.seen = 0  # calls of the evaluation
         self.before: SavedTensors | None = None  # the model before its first evaluation
-        self.sample: _Answered | None = None
-        self.calls = 0  # those whose outputs belong to sequences, so that a sample can be of them
         self.examined_rows = 0  # of the largest batch that was asked for once more
         self.asked_elsewhere = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """In this block, an evaluation, ``forward`` and ``hidden`` are looked at."""
-        self.calls, self.sample, self.replayed, self.asked, self.seen = 0, None, None, [], 0
+        self.calls = _SeenCalls(self.model, self.generator, self.positions, self.examined_rows)
         if self.before is None:  # what is noted in parameters or buffers is of later calls
             self.before = SavedTensors(self.model)
         # What models of this repository generate is tested.
         generation = self.generation.watching() if self.recipe is not None else nullcontext()
-        with watched_calls(self.model, self._note_call, self._keep_sample), generation:
+        with watched_calls(self.model, self.calls.begin, self.calls.end), generation:
             yield
-
-    def _note_call(self, inputs: Tensor | None) -> None:
-        copied = inputs if inputs is None else inputs.detach().clone()
-        device = device_of(self.model)
-        self.asked.append((copied, GeneratorStates(device), random_state(device)))
-        self.seen += 1
-        if inputs is None:
-            return
-        rows = 0 if self.inputs is None else len(self.inputs)
-        if len(inputs) > max(rows, self.examined_rows):
-            self.inputs = inputs.detach().clone()
-
-    def _keep_sample(self, outputs: Any, by_hidden: bool) -> None:
-        """Keep some sequences of one call, each call being as likely as any other."""
-        inputs, states, before = self.asked.pop()
-        drew = random_state(device_of(self.model)) != before
-        if inputs is None or not isinstance(outputs, Tensor):
-            return
-        if outputs.dim() != 3 or outputs.shape[:2] != inputs.shape[:2]:
-            return
-        self.calls += 1
-        if int(torch.randint(self.calls, (1,), generator=self.generator)):
-            return
-        length, size = outputs.shape[1:]
-        most = min(SAMPLE, self.positions // (CUTS * length))
-        most = max(1, min(max(most, FEWEST_ROWS), LARGEST_OUTPUT // (CUTS * length * size)))
-        rows = torch.randperm(len(inputs), generator=self.generator)[:most].to(inputs.device)
-        self.sample = _Answered(inputs[rows], outputs[rows].detach().clone(), by_hidden)
-        # What drew nothing needs no replay: another process can answer for it.
-        self.replayed = _Replayed(inputs, rows, states) if drew else None
 
     def examine(self) -> None:
         """Ask for the largest batch once more, and for it with other values behind the cuts; then
-        another process for the sample.
+        another process for the sample. An evaluation was watched before.
 
         Raises:
             UnfitModel: an output before a cut, or of another sequence, has changed.
         """
-        if self.before is not None and not self.seen:
-            raise UnfitModel(
-                "no call of forward or hidden was seen while the model was evaluated, so nothing "
-                "is known of what was scored: leave the model's class and attributes as they are"
-            )
-        inputs, self.inputs = self.inputs, None
+        assert self.before is not None
+        largest, sample = self.calls.largest, self.calls.sample
+        if not self.calls.count:
+            raise unfit("no call")
         with left_as_it_was(self.model, device_of(self.model)):
-            if inputs is not None:
-                self.examined_rows = len(inputs)
-                self._change(inputs)
-            if self.before is not None:
-                self.before.restore()
-            if self.sample is not None and self.replayed is not None:
-                self._replay(self.sample, self.replayed)
+            if largest is not None and len(largest) > self.examined_rows:
+                self.examined_rows = len(largest)
+                self._change(largest)
+            self.before.restore()
+            if sample is not None and sample.drawn is not None:
+                self._replay(sample, sample.drawn)
             self.generation.examine()
-            if self.recipe is not None and self.sample is not None:
-                self._ask_elsewhere(self.recipe, self.sample)
+            if self.recipe is not None and sample is not None:
+                self._ask_elsewhere(self.recipe, sample)
 
     def _cut(self, inputs: Tensor) -> CutSequences:
         source = SequenceSource(inputs, self.specification, self.generator)
@@ -213,17 +231,16 @@ class ScoredBatch:
         others = reader.read(self.model, sequences.changed)
         Comparisons(self.model, reader, trained=True).compare_changed(sequences, outputs, others)
 
-    def _replay(self, sample: _Answered, replayed: _Replayed) -> None:
+    def _replay(self, sample: _Answered, drawn: _Drawn) -> None:
         """A call that has drawn random numbers: the same batch with other values behind the cuts
         and the same numbers."""
-        states, rows = replayed.states, replayed.rows
-        reader = _WithStates(self.seed, sample.by_hidden, states)
-        whole = self._cut(replayed.inputs)
+        reader = _WithStates(self.seed, sample.by_hidden, drawn.states)
+        whole = self._cut(drawn.batch)
         others = reader.read(self.model, whole.changed)
         # By the whole batch: what a row draws depends on its place.
         again = reader.read(self.model, whole.inputs)
         kept = again.clone()
-        kept[rows] = sample.outputs
+        kept[drawn.rows] = sample.outputs
         comparisons = Comparisons(self.model, reader, trained=True)
         comparisons.same_twice(whole, kept, again)
         comparisons.compare_changed(whole, kept, others)

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from bench.config.questions import Passed
 from bench.records.record_files import packed_at, records_below, refuse_segment
 from bench.records.segments import MAXIMUM_RECORD_BYTES, PackedRecord, canonical
 from core.errors import RUN_FAILED, UserError
@@ -86,25 +87,6 @@ class Cost(FrozenModel):
     stacked: int | None = Field(default=None, exclude_if=lambda value: value is None)
     # Numbers in buffers that training changed, beside the parameters; None where it changed none.
     changed_buffers: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
-
-
-# What a model is examined for; ``bench/examination`` says how.
-Passed = Literal[
-    "shape",
-    "numbers",
-    "inputs unchanged",
-    "same outputs twice",
-    "independent of the batch",
-    "causal by values",
-    "causal by prefixes",
-    "causal by gradients",
-    "causal in training",
-    "longest sequence",
-    "moved parameters",
-    "hidden vectors",
-    "in new processes",
-    "state bytes",
-]
 
 
 class Examination(FrozenModel):

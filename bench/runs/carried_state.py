@@ -8,7 +8,6 @@ its tests; of a stranger's the state is looked at: every tensor that can be reac
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -16,17 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.examination.reader import as_parameters
+from bench.examination.reader import as_parameters, in_steps
 from bench.training.storage import count_numbers
-from bench.training.unfit import UnfitModel
+from bench.training.unfit import unfit
 
-SECONDS = 1.0  # that steps may take
+MOST_STEPS = 2**12  # of both sequences
 BYTES = 4  # of a number at most, in whatever type it is kept: ``state_bytes`` counts float32
 SLACK, COUNTER = 1.1, 8  # a model may declare a tenth too little, and no counter of positions
 AGREES = 1e-3  # of the largest output: what step and forward may differ by
 
 
-def examine_state(model: nn.Module, inputs: Tensor, length: int) -> bool:
+def examine_state(model: nn.Module, inputs: Tensor, length: int, steps: int) -> bool:
     """Compare the bytes that a model declares after ``length`` positions with what it carries.
 
     Two sequences take their steps in turn, so that what a model keeps in itself, and not in the
@@ -36,11 +35,13 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int) -> bool:
         model: with a method ``state_bytes``, in eval mode from now on.
         inputs: (batch, time) or (batch, time, channels), on the device of the model.
         length: the longest sequence of its task.
+        steps: how many may be taken, two for each position; never more than ``MOST_STEPS``. They
+            are counted, not timed, so that a slow machine says what a fast one says.
 
     Returns:
         Whether the state was measured at that length; False where there is no ``step``, where it
-        fails, takes too long or gives other outputs than ``forward``, and where its state holds no
-        tensor.
+        fails or gives other outputs than ``forward``, where so many steps do not lead that far, and
+        where its state holds no tensor.
 
     Raises:
         UnfitModel: it carries more than it declares.
@@ -49,22 +50,24 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int) -> bool:
     declared = int(asked.state_bytes(length))
     if not callable(getattr(model, "step", None)):
         return False
-    places = torch.arange(length, device=inputs.device) % inputs.shape[1]
+    positions = min(length, min(steps, MOST_STEPS) // 2)
+    places = torch.arange(positions, device=inputs.device) % inputs.shape[1]
     sequence = as_parameters(inputs, model)[:1, places]
-    steps = _in_steps(asked, [sequence, sequence.flip(1)])
-    if steps is None:
+    try:
+        outputs, state = in_steps(model, [sequence, sequence.flip(1)])[0]
+    except Exception:  # a stranger's step may want anything else; the conformance tests say what
         return False
-    outputs, state = steps
-    positions = outputs.shape[1]
     held = carried_bytes(state, [*model.parameters(), *model.buffers()])
-    if not held or not _agree(asked, sequence[:, :positions], outputs):
+    if not held or not _agree(asked, sequence, outputs):
         return False
     if held > SLACK * declared + COUNTER:
-        raise UnfitModel(
-            f"state_bytes({length}) says that a sequence keeps {declared:,} bytes, but what step "
-            f"returns after {positions} positions holds {held:,} (each number as {BYTES} bytes at "
-            f"most): "
-            "let state_bytes count all that step needs to go on"
+        raise unfit(
+            "state bytes",
+            length=length,
+            declared=declared,
+            positions=positions,
+            held=held,
+            number=BYTES,
         )
     return positions == length
 
@@ -106,26 +109,6 @@ def _tensors_in(value: Any, seen: set[int]) -> Iterator[Tensor]:
             yield from _tensors_in(getattr(value, field.name, None), seen)
     elif not isinstance(value, type | str | bytes) and hasattr(value, "__dict__"):
         yield from _tensors_in(vars(value), seen)
-
-
-def _in_steps(model: Any, sequences: list[Tensor]) -> tuple[Tensor, Any] | None:
-    """Outputs (1, positions, channels) and state of the first sequence, as far as it came in time;
-    None where ``step`` cannot be asked."""
-    outputs: list[Tensor] = []
-    states: list[Any] = [None] * len(sequences)
-    until = time.perf_counter() + SECONDS
-    try:
-        with torch.no_grad():
-            for position in range(sequences[0].shape[1]):
-                for k, sequence in enumerate(sequences):
-                    output, states[k] = model.step(sequence[:, position].clone(), states[k])
-                    if k == 0:
-                        outputs.append(output)
-                if time.perf_counter() > until:
-                    break
-            return torch.stack(outputs, 1), states[0]
-    except Exception:  # a stranger's step may want anything else; the conformance tests say what
-        return None
 
 
 def _agree(model: Any, sequence: Tensor, outputs: Tensor) -> bool:

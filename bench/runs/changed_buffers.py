@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from bench.training.saved_tensors import same_numbers
+
 
 def changed_numbers(model: nn.Module, weights: Mapping[str, Tensor]) -> int:
     """How many numbers in the buffers of a model are others after its training: statistics,
@@ -25,7 +27,5 @@ def changed_numbers(model: nn.Module, weights: Mapping[str, Tensor]) -> int:
         if after.shape != buffer.shape:  # all of it was made by the training
             total += after.numel()
             continue
-        before = buffer.detach().to(after)
-        equal = (before == after) | ((before != before) & (after != after))  # NaN stays NaN
-        total += int((~equal).sum())
+        total += int((~same_numbers(buffer.detach().to(after), after)).sum())
     return total

@@ -42,17 +42,19 @@ def examine_fresh(
     """
     training = configuration.training
     trained_on = total_steps(task, training) * training.batch_size * batch.inputs.shape[1]
+    positions = positions_of_a_pass(trained_on)
     examined = examine(
         model,
         task.specification(),
         batch.inputs,
         seed=configuration.seed,
-        positions=positions_of_a_pass(trained_on),
+        positions=positions,
         scored=_scored_positions(batch),
     )
     if not is_own(configuration.models["_target_"]) and hasattr(model, "state_bytes"):
         with left_as_it_was(model, batch.inputs.device):
-            if examine_state(model, batch.inputs, task.specification().maximum_length):
+            longest = task.specification().maximum_length
+            if examine_state(model, batch.inputs, longest, positions):
                 examined.passed.append("state bytes")
     return examined
 

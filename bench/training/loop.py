@@ -40,6 +40,7 @@ from bench.training.training import (
     TrainingReport,
     total_steps,
     training_loss_of,
+    validating,
 )
 from core.amounts import amount
 from core.errors import RUN_FAILED, UserError
@@ -191,10 +192,8 @@ class TrainingModule(LightningModule):
         # As for the evaluation at the end: a model that draws in eval mode has one and the same
         # loss as the curve's last point and as the metric. The next step seeds its own draws.
         seed_generators(evaluation_seed(self.seed, "validation"), self.device)
-        self.model.eval()
-        with torch.no_grad():
+        with validating(self.model):
             loss = self.task.validation_loss(self.model, self.device)
-        self.model.train()
         self._go_on_if_finite("validation", loss)
         self.record.validation_steps.append(self.step)
         self.record.validation_losses.append(loss)

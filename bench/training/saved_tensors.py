@@ -12,6 +12,11 @@ from torch import Tensor, nn
 PARTS = frozenset(vars(nn.Module()))
 
 
+def same_numbers(first: Tensor, second: Tensor) -> Tensor:
+    """Where two tensors of one shape hold the same number, or both none (NaN), bool."""
+    return (first == second) | ((first != first) & (second != second))
+
+
 class SavedTensors:
     """The parameters and buffers of a model as they are now: a call may count what it has seen in a
     buffer, move an average of its weights, draw a projection anew, or limit weights. What a module
@@ -46,7 +51,7 @@ class SavedTensors:
                 continue
             # What is written through ``.data`` has the version that it had.
             written = now is tensor and now._version != version
-            if written or not bool(((now == value) | (now.isnan() & value.isnan())).all()):
+            if written or not bool(same_numbers(now, value).all()):
                 names.append(full_name)
         return names
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from bench.config.settings import TrainingSettings
@@ -105,6 +108,22 @@ def training_loss_of(task: Task, model: nn.Module, seed: int, size: int) -> Loss
     if _changed_by_calls(model, task, batch):
         return partial(Task.training_loss, task)
     return task.training_loss
+
+
+@contextmanager
+def validating(model: nn.Module) -> Iterator[None]:
+    """In this block of a training the model is in eval mode. What a model of somebody else writes
+    there into parameters and buffers is put back: how often a training is validated must not change
+    it, nor may validation data. Models of this project write nothing in eval mode."""
+    saved = None if is_own(type(model).__module__) else SavedTensors(model)
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if saved is not None:
+            saved.restore()
+        model.train()
 
 
 def _changed_by_calls(model: nn.Module, task: Task, batch: Batch) -> bool:

@@ -1,10 +1,21 @@
 """What ends a run because of its model: a row *failed* with this sentence, and no number."""
 
+from bench.config.questions import REFUSALS
 from core.errors import RUN_FAILED, UserError
 
 
 class UnfitModel(Exception):
     """The model breaks the contract of ``models/specification.py``; says how."""
+
+
+def unfit(cause: str, **values: object) -> UnfitModel:
+    """The refusal of a model by an examination.
+
+    Args:
+        cause: as :mod:`bench.config.questions` has it.
+        values: what its sentence leaves open; ``mode``, ``state`` and ``others`` may be left out.
+    """
+    return UnfitModel(REFUSALS[cause].format(**{"mode": "", "state": "", "others": "", **values}))
 
 
 class RefusedModel(UnfitModel, UserError):

@@ -10,13 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
+from bench.config.questions import QUESTIONS
 from bench.config.samplers import key_of
 from bench.records.code import is_own
-from bench.records.schema import Passed, RunRecord, Study
+from bench.records.schema import RunRecord, Study
 from leaderboards.checks.studies import not_as_chosen
 from leaderboards.checks.training import is_trained
 
-MEASURED: Passed = "state bytes"
+MEASURED = "state bytes"  # of a guest, by its question of the examination
 SIZES = ("parameters", "position_parameters", "state_bytes")
 
 
@@ -66,7 +67,7 @@ def _declared_state(records: Iterable[RunRecord]) -> Iterator[str]:
             continue
         before = record.examination.before if record.examination else []
         if not is_own(str(record.config["models"].get("_target_"))) and MEASURED not in before:
-            yield "its state bytes are declared by the model, and were not measured"
+            yield QUESTIONS[MEASURED].note
             return
 
 

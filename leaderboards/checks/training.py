@@ -9,20 +9,13 @@ from itertools import pairwise
 from pydantic import ValidationError
 
 from bench.config.problems import first_problem
+from bench.config.questions import ALWAYS
 from bench.config.settings import TrainingSettings
 from bench.records.registry import known_model, model_group
-from bench.records.schema import Passed, RunRecord
+from bench.records.schema import RunRecord
 from leaderboards.checks.derived_metrics import EXACT
 from leaderboards.checks.naming import SHA256
 
-ALWAYS: tuple[Passed, ...] = (
-    "shape",
-    "numbers",
-    "same outputs twice",
-    "independent of the batch",
-    "causal by values",
-    "causal in training",
-)
 # How far two losses of one model on the same data lie apart, in other batches or on an accelerator,
 # by the precision of the training: some roundings of it, each magnified by a hundred.
 SAME_LOSS = {"float32": 1e-4, "bfloat16": 1e-2}

@@ -79,6 +79,15 @@ class SeesWhatFollows(Steps):
         return known[:, contexts[:, None] + torch.arange(steps)]
 
 
+class LosesNumbers(RollsOut):
+    """Has none from the second prediction on; ``forward`` and ``step`` have them."""
+
+    def rollout(self, inputs: Tensor, contexts: Tensor, steps: int, rule: str) -> Tensor:
+        predictions = super().rollout(inputs, contexts, steps, rule)
+        predictions[:, :, 1:] = torch.nan
+        return predictions
+
+
 class SeesItsBatch(RollsOut):
     def rollout(self, inputs: Tensor, contexts: Tensor, steps: int, rule: str) -> Tensor:
         return super().rollout(inputs, contexts, steps, rule) + inputs[:, 0].mean()

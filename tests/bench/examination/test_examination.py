@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from bench.config.questions import QUESTIONS, RECORDED
 from bench.examination.answers import answers_are_numbers, give_copies
 from bench.examination.examination import RepeatedAnswers, examine, positions_of_a_pass
 from bench.examination.examined import Examined
+from bench.examination.generation import WatchedGeneration
 from bench.examination.scored import ScoredBatch
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
@@ -40,18 +43,9 @@ from tests.bench.examination.strangers import (
 from tests.closeness import assert_near
 
 BATCH = 8
-EVERY_TIME = {
-    "shape",
-    "numbers",
-    "inputs unchanged",
-    "same outputs twice",
-    "independent of the batch",
-    "causal by values",
-    "causal by prefixes",
-    "causal by gradients",
-    "causal in training",
-    "longest sequence",
-}
+BEFORE_TRAINING = {"moved parameters"}
+OF_MOST = {name for name in RECORDED if QUESTIONS[name].of in ("every model", "most")}
+EVERY_TIME = OF_MOST - BEFORE_TRAINING
 
 
 def tokens(length: int = 29) -> Tensor:
@@ -81,7 +75,7 @@ def test_a_fault_is_named_before_a_training(fault: str, length: int) -> None:
 @pytest.mark.parametrize("name", LOOKS)
 def test_what_only_looks_like_a_fault_passes(name: str, trained: bool) -> None:
     passed = {*examined(made(LOOKS[name]), trained=trained).passed}
-    assert passed == EVERY_TIME | (set() if trained else {"moved parameters"})
+    assert passed == EVERY_TIME | (set() if trained else BEFORE_TRAINING)
 
 
 def test_what_opens_with_training_is_named_with_the_trained_weights() -> None:
@@ -340,6 +334,24 @@ def test_answers_are_looked_at_while_a_task_evaluates() -> None:
     with answers_are_numbers(hidden), pytest.raises(UnfitModel, match="hidden gave no numbers"):
         hidden.hidden(tokens())
     assert "hidden" not in vars(hidden)
+
+
+def test_sizes_and_parts_may_have_the_names_of_methods() -> None:
+    class Named(Guest):
+        def __init__(self, specification: SequenceSpecification) -> None:
+            super().__init__(specification)
+            self.hidden, self.rollout, self.step = WIDTH, "frozen", nn.Linear(WIDTH, WIDTH)
+
+        def added(self, vectors: Tensor) -> Tensor:
+            assert self.rollout == "frozen"
+            return functional.linear(vectors, self.step.weight).view(len(vectors), -1, self.hidden)
+
+    model = made(Named).eval()
+    expected = model(tokens())
+    give_copies(model)
+    watched = WatchedGeneration(model, TOKENS, seed=0).watching()
+    with watched, answers_are_numbers(model), torch.no_grad():
+        assert_near(model(tokens()), expected, terms=1)
 
 
 def test_what_an_evaluation_leaves_in_a_model_is_told() -> None:

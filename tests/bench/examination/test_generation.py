@@ -86,7 +86,13 @@ def test_what_is_generated_otherwise_is_named(kind: type[Steps], sentence: str) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "sentence"), [("SeesWhatFollows", "sees the future as it generates"), ("Steps", None)]
+    ("kind", "sentence"),
+    [
+        ("SeesWhatFollows", "sees the future as it generates"),
+        ("LosesNumbers", "rollout gave no numbers (NaN or infinity) for "),
+        ("Steps", None),
+        ("RollsOut", None),
+    ],
 )
 def test_a_run_whose_score_is_generated_is_examined(
     kind: str, sentence: str | None, tmp_path: Path

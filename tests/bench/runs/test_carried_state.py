@@ -1,5 +1,6 @@
 """What a stranger's model carries from position to position is measured, not believed."""
 
+import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 
 import bench
 from bench.records.schema import RunRecord
-from bench.runs import carried_state
 from bench.runs.carried_state import carried_bytes, examine_state
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
@@ -84,9 +84,9 @@ class Slow(Recurrent):
         raise NotImplementedError("one day")
 
 
-def measured(kind: type[nn.Module], *declared: int) -> bool:
+def measured(kind: type[nn.Module], *declared: int, steps: int = 2 * LONGEST) -> bool:
     torch.manual_seed(0)
-    return examine_state(kind(SPECIFICATION, *declared), INPUTS, LONGEST)
+    return examine_state(kind(SPECIFICATION, *declared), INPUTS, LONGEST, steps)
 
 
 @pytest.mark.parametrize(("kind", "declared"), [(Recurrent, 4 * WIDTH), (KeepsAll, 4)])
@@ -113,13 +113,17 @@ def test_what_cannot_be_measured_stays_declared() -> None:
     assert not measured(Slow)
 
 
-def test_steps_that_take_too_long_measure_as_far_as_they_come(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(carried_state, "SECONDS", 0.0)  # one position
-    assert not measured(Recurrent, 4 * WIDTH)
-    with pytest.raises(UnfitModel, match=r"after 1 positions holds 32 "):
-        measured(Recurrent, 4)
+def test_fewer_steps_measure_as_far_as_they_come_on_any_machine() -> None:
+    assert not measured(Recurrent, 4 * WIDTH, steps=2 * LONGEST - 1)
+    with pytest.raises(UnfitModel, match=r"after 23 positions holds 32 "):
+        measured(Recurrent, 4, steps=2 * LONGEST - 1)
+
+    class Sleeps(Recurrent):
+        def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+            time.sleep(1.5 / (2 * LONGEST))
+            return super().step(inputs, state)
+
+    assert measured(Sleeps, 4 * WIDTH)
 
 
 def test_every_tensor_of_a_state_counts_once_and_as_float32() -> None:

@@ -19,6 +19,7 @@ from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.stack import Member, fit_together
 from bench.training.training import TrainingReport
 from core.seeding import derive_seed
+from models.specification import SequenceSpecification
 from tasks.interface import Task
 from tests.bench.training import drawing_guests as guests
 from tests.configurations import compose
@@ -245,9 +246,25 @@ def task_loss(task: Task, model: nn.Module, seed: int) -> float:
         return task.validation_loss(model, CPU)
 
 
-@pytest.mark.parametrize("name", ["lstm", "gpt2"])
+class Clips(guests.Guest):
+    """Limits its weights, and counts its calls, in eval mode."""
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        self.calls: torch.Tensor
+        self.register_buffer("calls", torch.zeros(()))
+
+    def change(self, hidden: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            self.calls += 1
+            for parameter in self.parameters():
+                parameter.data.clamp_(-0.1, 0.1)
+        return hidden
+
+
+@pytest.mark.parametrize("name", ["lstm", "gpt2", f"{__name__}.{Clips.__name__}"])
 @pytest.mark.bitwise
-def test_validation_moves_no_draw_of_the_training(name: str, tmp_path: Path) -> None:
+def test_validation_moves_no_draw_and_no_number_of_the_training(name: str, tmp_path: Path) -> None:
     words = ["models.dropout=0.1"] if name == "gpt2" else []
     configuration = compose(["tasks=regbench", f"models={name}", "preset=smoke", *words])
     task, found = build_task(configuration), []

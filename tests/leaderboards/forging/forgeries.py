@@ -1,5 +1,6 @@
 """Forged records: what each changes in an honest one, and what the refusal has to name."""
 
+from bench.config.questions import ALWAYS
 from tests.leaderboards.forging.changes import (
     TRAINED,
     Forgery,
@@ -28,10 +29,7 @@ REGRESSED = "in_context_regression/laptop/in_context_regression-gpt2-laptop-*-s1
 GUESS = "multi_query_recall/laptop/multi_query_recall-uniform_over_values-*-s0"
 LEARNED = "learned_embeddings/laptop/*-s0"
 A, B = "a" * 64, "b" * 64
-PASSED = [
-    *("shape", "numbers", "same outputs twice", "independent of the batch", "causal by values"),
-    *("causal in training", "causal by gradients"),
-]
+PASSED = [*ALWAYS, "causal by gradients"]
 
 FORGERIES = {
     "accuracy 42": Forgery(TRAINED, headline(42.0), "metrics.test.accuracy is 42"),

@@ -24,6 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench.training.saved_tensors import same_numbers
+
 FACTOR = 4.0  # times the growth of other last bits, in float32
 Numbers = Mapping[str, Mapping[str, Tensor]]  # kind -> name -> tensor
 
@@ -128,8 +130,7 @@ def _flat(tensor: Tensor) -> Tensor:
 def _difference(tensor: Tensor, other: Tensor) -> Tensor:
     """The difference of two tensors, 0 where both are no number or equally infinite."""
     first, second = _flat(tensor), _flat(other)
-    same = (first == second) | (first.isnan() & second.isnan())
-    difference = torch.where(same, 0.0, first - second)
+    difference = torch.where(same_numbers(first, second), 0.0, first - second)
     return torch.where(difference.isnan(), torch.inf, difference)
 
 
