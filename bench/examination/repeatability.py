@@ -125,6 +125,7 @@ def _examine(
     taken = _other_addresses()
     same = build()
     del taken
+    _refuse_shared_parameters(model, same)
     _refuse_other_weights(model.state_dict(), same.state_dict())
     for built in (model, same):
         disturb(built, 0, device)
@@ -165,6 +166,18 @@ def _other_addresses() -> list[object]:
     for size in range(0, LARGEST_OBJECT, 16):
         taken += [bytes(size) for _ in range(OBJECTS_OF_A_SIZE)]
     return taken
+
+
+def _refuse_shared_parameters(first: nn.Module, second: nn.Module) -> None:
+    """Two models of one process that share what is trained: to train one trains the other."""
+    memory = {parameter.untyped_storage()._cdata for parameter in second.parameters()}
+    shared = [
+        name
+        for name, parameter in first.named_parameters()
+        if parameter.requires_grad and parameter.untyped_storage()._cdata in memory
+    ]
+    if shared:
+        raise unfit("parameters of another model", names=_first_names(shared))
 
 
 def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
