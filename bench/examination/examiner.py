@@ -195,7 +195,7 @@ class Examiner(Comparisons):
             self._pass("causal by prefixes")
             return
         self.refuse_varying(sequences.inputs, difference)
-        if self.differs_alone(sequences):
+        if len(start) == 1 and self.differs_alone(sequences):
             raise self.unfit("alone", difference=difference)
         raise self.unfit("length", cut=cut, length=sequences.length, difference=difference)
 
