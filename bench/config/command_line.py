@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.config.source_files import quoted
@@ -129,12 +130,14 @@ def _closed(word: str) -> str | None:
 
 def read_with_lists(words: Sequence[str]) -> Settings:
     """As :func:`read`, with ``models=a,b`` as the list that it means: brackets need quotes in some
-    shells."""
+    shells. A file whose path has a comma is one model."""
     listed = []
     for word in words:
         key, _, value = word.partition("=")
-        several = key == "models" and "," in value and not value.startswith("[")
-        listed.append(f"models=[{value}]" if several else word)
+        if key == "models" and "," in value and not value.startswith("["):
+            is_file = Path(value.removeprefix("+").rpartition(":")[0]).is_file()
+            word = grammar.word(key, value) if is_file else f"models=[{value}]"
+        listed.append(word)
     return read(listed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.reader import plain
-from bench.training.unfit import unfit
+from bench.training.unfit import first_names, unfit
 
 METHODS = ("hidden", "prefill", "step", "rollout")  # looked at as forward is
 
@@ -55,6 +56,32 @@ def refuse_other_shape(outputs: object, inputs: Tensor, output_size: int) -> Non
     if not isinstance(outputs, Tensor) or tuple(outputs.shape) != wanted:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise unfit("another shape", got=got, inputs=tuple(inputs.shape), wanted=wanted)
+    if not outputs.is_floating_point():
+        raise unfit("another type", dtype=str(outputs.dtype).removeprefix("torch."))
+
+
+def examine_interface(model: nn.Module) -> None:
+    """Refuse a model that cannot be called as tasks call it, before anything is computed.
+
+    Raises:
+        UnfitModel: ``forward`` wants more than the inputs, a number has the name of a method, or
+            ``parameters`` leaves some out.
+    """
+    try:
+        inspect.signature(model.forward).bind(None)
+    except TypeError as error:
+        raise unfit("other arguments", error=error) from None
+    except ValueError:  # it has no signature, as some that are written in C
+        pass
+    for name, arguments in (("state_bytes", "length"), ("position_parameters", "")):
+        number = getattr(model, name, None)
+        if number is not None and not callable(number):
+            arguments = f"self, {arguments}" if arguments else "self"
+            raise unfit("number for a method", name=name, number=number, arguments=arguments)
+    listed = {id(parameter) for parameter in model.parameters()}
+    left_out = [name for name, p in model.named_parameters() if id(p) not in listed]
+    if left_out:
+        raise unfit("parameters left out", names=first_names(left_out))
 
 
 def has_method(model: nn.Module, name: str) -> bool:

@@ -173,15 +173,18 @@ class Examiner(Comparisons):
         return outputs
 
     def _prefix(self, sequences: CutSequences, outputs: Tensor, cut: int) -> None:
-        """The first positions of one sequence alone, in eval mode."""
+        """The first positions of one sequence alone, in eval mode; of all, where the model does not
+        take one alone."""
         if not 0 < cut < sequences.length or self.random:
             return
-        row = slice(UNCHANGED, UNCHANGED + 1)
-        start = sequences.inputs[row, :cut]
-        sizes = sizes_of(outputs)[row, :cut]
-        alone = self._outputs(start)
-        if alone is None:
+        for row in (slice(UNCHANGED, UNCHANGED + 1), slice(None)):
+            start = sequences.inputs[row, :cut]
+            alone = self._outputs(start)
+            if alone is not None:
+                break
+        else:
             return
+        sizes = sizes_of(outputs)[row, :cut]
 
         def pair(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
             whole = self.reader.read(model, sequences.inputs)
@@ -192,7 +195,7 @@ class Examiner(Comparisons):
             self._pass("causal by prefixes")
             return
         self.refuse_varying(sequences.inputs, difference)
-        if self.differs_alone(sequences):
+        if len(start) == 1 and self.differs_alone(sequences):
             raise self.unfit("alone", difference=difference)
         raise self.unfit("length", cut=cut, length=sequences.length, difference=difference)
 

@@ -64,22 +64,53 @@ def gradients_of(
         none was seen; and by ``parameters``, None where the outputs do not lead to one.
     """
     with torch.enable_grad():
-        if inputs.is_floating_point():
-            leaf = inputs.detach().clone().requires_grad_()
-            outputs, vectors = call(leaf), [leaf]
-        else:
-            with _Embedded(inputs) as watch:
-                outputs = call(inputs)
-            vectors = watch.vectors
+        outputs, vectors = _outputs_and_vectors(call, inputs)
         if not outputs.requires_grad:
             return outputs, [], [None] * len(parameters)
         total = (outputs * weights(outputs.detach())).sum()
-        gradients = torch.autograd.grad(total, [*vectors, *parameters], allow_unused=True)
+        try:
+            gradients: Sequence[Tensor | None] = torch.autograd.grad(
+                total, [*vectors, *parameters], allow_unused=True
+            )
+        except RuntimeError as error:
+            if "use_reentrant" not in str(error):
+                raise
+            # Checkpoints of that kind know backward() alone, as a training calls it.
+            outputs, vectors = _outputs_and_vectors(call, inputs)
+            total = (outputs * weights(outputs.detach())).sum()
+            gradients = _by_backward(total, [*vectors, *parameters])
     by_inputs = []
     for gradient in gradients[: len(vectors)]:
         if gradient is not None and gradient.shape[:2] == inputs.shape[:2]:
             by_inputs.append(gradient.reshape(*inputs.shape[:2], -1))
     return outputs.detach(), by_inputs, list(gradients[len(vectors) :])
+
+
+def _outputs_and_vectors(
+    call: Callable[[Tensor], Tensor], inputs: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """Outputs, and what of the inputs has gradients: channels, or vectors of tokens."""
+    if inputs.is_floating_point():
+        leaf = inputs.detach().clone().requires_grad_()
+        return call(leaf), [leaf]
+    with _Embedded(inputs) as watch:
+        outputs = call(inputs)
+    return outputs, watch.vectors
+
+
+def _by_backward(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
+    """Gradients of a number by tensors, whose ``grad`` is as before afterwards."""
+    before = [tensor.grad if tensor.is_leaf else None for tensor in tensors]
+    for tensor in tensors:
+        if tensor.is_leaf:
+            tensor.grad = None
+        else:
+            tensor.retain_grad()
+    total.backward()
+    gradients = [tensor.grad for tensor in tensors]
+    for tensor, gradient in zip(tensors, before, strict=True):
+        tensor.grad = gradient
+    return gradients
 
 
 def without_gradient(model: nn.Module, gradients: Sequence[Tensor | None]) -> list[str]:

@@ -41,7 +41,7 @@ from bench.training.storage import (
     examine_storage,
     with_second_names,
 )
-from bench.training.unfit import UnfitModel, unfit
+from bench.training.unfit import UnfitModel, first_names, unfit
 from core.seeding import derive_seed
 from tasks.interface import Task
 
@@ -53,7 +53,6 @@ ROUNDING_UNITS, LARGEST_ROUNDING = 1000, 0.01
 LARGE = 50_000_000  # numbers from which on a model is built twice, not three times, for this
 # Python keeps freed objects of up to 512 bytes for the next ones of their size.
 LARGEST_OBJECT, OBJECTS_OF_A_SIZE = 480, 1000
-NAMED = 3  # tensors in a sentence, which counts the others
 COMPARED = 8  # sequences, each with a cut, that two processes are asked for
 
 _examined: dict[str, tuple[str, ...]] = {}  # setting of a model -> buffers that training changes
@@ -125,6 +124,7 @@ def _examine(
     taken = _other_addresses()
     same = build()
     del taken
+    _refuse_shared_parameters(model, same)
     _refuse_other_weights(model.state_dict(), same.state_dict())
     for built in (model, same):
         disturb(built, 0, device)
@@ -146,6 +146,7 @@ def _examine(
         outputs = training_pass(model, short.roll(number, 1), number, device)
         if outputs.requires_grad:
             outputs.float().square().mean().backward()
+            _refuse_sparse_gradients(model)
         model.zero_grad(set_to_none=True)
     _refuse_weights_of_a_mode(model)
     state = model.state_dict()
@@ -167,11 +168,29 @@ def _other_addresses() -> list[object]:
     return taken
 
 
+def _refuse_shared_parameters(first: nn.Module, second: nn.Module) -> None:
+    """Two models of one process that share what is trained: to train one trains the other."""
+    memory = {parameter.untyped_storage()._cdata for parameter in second.parameters()}
+    shared = [
+        name
+        for name, parameter in first.named_parameters()
+        if parameter.requires_grad and parameter.untyped_storage()._cdata in memory
+    ]
+    if shared:
+        raise unfit("parameters of another model", names=first_names(shared))
+
+
+def _refuse_sparse_gradients(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and parameter.grad.layout != torch.strided:
+            raise unfit("sparse gradients", name=name)
+
+
 def _refuse_other_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
     other = _other(first, second)
     other += [name for name in second if name not in first]
     if other:
-        raise unfit("other weights", names=_first_names(other))
+        raise unfit("other weights", names=first_names(other))
 
 
 def _questions(
@@ -207,7 +226,7 @@ def _compare_processes(
             for name in (TRAINING_MODE, EVAL_MODE):
                 compared.compare(sequences, ours[name], theirs[name], name == TRAINING_MODE)
     if other or not _nearly_equal(ours[OUTPUTS], theirs[OUTPUTS]):
-        differing = _first_names([name.removeprefix(STATE) for name in other])
+        differing = first_names([name.removeprefix(STATE) for name in other])
         raise unfit("other in a new process", names=differing or "its outputs in training")
 
 
@@ -217,7 +236,7 @@ def _refuse_weights_of_a_mode(model: nn.Module) -> None:
     names = _other(state, model.eval().state_dict())
     model.train()
     if names:
-        raise unfit("weights of a mode", names=_first_names(names))
+        raise unfit("weights of a mode", names=first_names(names))
 
 
 def _load_as_from_a_file(model: nn.Module, state: dict[str, Tensor]) -> None:
@@ -266,7 +285,7 @@ def _missing_state(
 
 def _lost(missing: list[str]) -> UnfitModel:
     """Why a model that is built anew and gets the state dict goes on otherwise."""
-    what = f"{_first_names(missing)} (a buffer with persistent=False, or an attribute)"
+    what = f"{first_names(missing)} (a buffer with persistent=False, or an attribute)"
     seen, or_else = "", ""
     if not missing:
         what = "state that is no tensor of the model (a counter, a list or a generator of its own)"
@@ -281,11 +300,6 @@ def _lost(missing: list[str]) -> UnfitModel:
 def _other(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
     """Names of tensors that ``second`` does not have, or not with the same numbers."""
     return [name for name in first if name not in second or not _equal(first[name], second[name])]
-
-
-def _first_names(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

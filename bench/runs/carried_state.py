@@ -2,13 +2,16 @@
 
 A model says by ``state_bytes`` what one sequence must keep. One of this project is held to that by
 its tests; of a stranger's the state is looked at: every tensor that can be reached from what
-``step`` returns, each place of memory once, without the weights.
+``step`` returns, each place of memory once, without the weights. That this is all it carries shows
+where a copy of the state, made anew from these tensors alone, goes on in a copy of the model that
+has taken no step.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +25,9 @@ from bench.training.unfit import unfit
 MOST_STEPS = 2**12  # of both sequences
 BYTES = 4  # of a number at most, in whatever type it is kept: ``state_bytes`` counts float32
 SLACK, COUNTER = 1.1, 8  # a model may declare a tenth too little, and no counter of positions
+# What a state may have beside tensors; no list or dictionary of floats, which are numbers as well.
+PLAIN = (bool, int, float, str, type, torch.dtype, torch.device)
+CONTAINERS = (list, tuple, deque, set, frozenset, Mapping)
 AGREES = 1e-3  # of the largest output: what step and forward may differ by
 
 
@@ -40,8 +46,8 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int, steps: int) -> 
 
     Returns:
         Whether the state was measured at that length; False where there is no ``step``, where it
-        fails or gives other outputs than ``forward``, where so many steps do not lead that far, and
-        where its state holds no tensor.
+        fails or gives other outputs than ``forward``, where so many steps do not lead that far,
+        where its state holds no tensor, and where it goes on otherwise from a copy of its tensors.
 
     Raises:
         UnfitModel: it carries more than it declares.
@@ -54,7 +60,9 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int, steps: int) -> 
     places = torch.arange(positions, device=inputs.device) % inputs.shape[1]
     sequence = as_parameters(inputs, model)[:1, places]
     try:
+        unused = copy.deepcopy(model)
         outputs, state = in_steps(model, [sequence, sequence.flip(1)])[0]
+        whole = _goes_on_from_copy(asked, unused, sequence[:, -1], state)
     except Exception:  # a stranger's step may want anything else; the conformance tests say what
         return False
     held = carried_bytes(state, [*model.parameters(), *model.buffers()])
@@ -69,7 +77,54 @@ def examine_state(model: nn.Module, inputs: Tensor, length: int, steps: int) -> 
             held=held,
             number=BYTES,
         )
-    return positions == length
+    return whole and positions == length
+
+
+def _goes_on_from_copy(model: Any, unused: Any, inputs: Tensor, state: Any) -> bool:
+    """Whether a state, copied from its tensors alone, gives a copy of the model that has taken no
+    step the output that the state itself gives the model."""
+    copied = _copied(state, {})
+    with torch.no_grad():
+        expected, _ = model.step(inputs.clone(), state)
+        output, _ = unused.step(inputs.clone(), copied)
+    size = float(expected.abs().max())
+    return torch.allclose(output, expected, rtol=AGREES, atol=AGREES * size)
+
+
+def _copied(value: Any, copies: dict[int, Any]) -> Any:
+    """A state whose tensors have memory of their own, which holds them and nothing else.
+
+    Raises:
+        TypeError: it holds what may hide more, such as a function or an array of another library.
+    """
+    if id(value) in copies:
+        return copies[id(value)]
+    if value is None or isinstance(value, PLAIN):
+        return value
+    items = value.values() if isinstance(value, Mapping) else value
+    if isinstance(value, CONTAINERS) and any(isinstance(item, float) for item in items):
+        raise TypeError("a state with numbers that are no tensor")
+    copied: Any
+    if isinstance(value, Tensor):
+        copied = value.detach().clone(memory_format=torch.contiguous_format)
+    elif isinstance(value, list | deque | set | frozenset):
+        copied = type(value)(_copied(item, copies) for item in value)
+    elif isinstance(value, tuple):
+        parts = [_copied(item, copies) for item in value]
+        copied = type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    elif isinstance(value, Mapping):
+        copied = copy.copy(value)
+        for key in value:
+            copied[key] = _copied(value[key], copies)
+    elif dataclasses.is_dataclass(value) or (hasattr(value, "__dict__") and not callable(value)):
+        copied = copies[id(value)] = copy.copy(value)  # what it holds may lead back to it
+        fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+        for name in {*getattr(value, "__dict__", ()), *(field.name for field in fields)}:
+            object.__setattr__(copied, name, _copied(getattr(value, name), copies))
+    else:
+        raise TypeError(f"a state with {type(value).__name__}")
+    copies[id(value)] = copied
+    return copied
 
 
 def carried_bytes(state: Any, weights: Iterable[Tensor] = ()) -> int:

@@ -11,8 +11,9 @@ from bench.training.saved_tensors import same_numbers
 
 
 def changed_numbers(model: nn.Module, weights: Mapping[str, Tensor]) -> int:
-    """How many numbers in the buffers of a model are others after its training: statistics,
-    counters, averages of weights, tables that calls write into.
+    """How many numbers in the buffers of a model, and in what its ``get_extra_state`` gives, are
+    others after its training: statistics, counters, averages of weights, tables that calls write
+    into.
 
     Args:
         model: with the numbers that it was built with.
@@ -20,12 +21,13 @@ def changed_numbers(model: nn.Module, weights: Mapping[str, Tensor]) -> int:
             buffer with two names is there under one of them, and counts once.
     """
     total = 0
-    for name, buffer in model.named_buffers(remove_duplicate=False):
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    for name, before in model.state_dict().items():
         after = weights.get(name)
-        if after is None:
+        if after is None or name in parameters:
             continue
-        if after.shape != buffer.shape:  # all of it was made by the training
+        if after.shape != before.shape:  # all of it was made by the training
             total += after.numel()
             continue
-        total += int((~same_numbers(buffer.detach().to(after), after)).sum())
+        total += int((~same_numbers(before.to(after), after)).sum())
     return total

@@ -9,6 +9,7 @@ import torch
 
 from bench.config.external import load_class
 from bench.config.settings import Configuration
+from bench.examination.answers import examine_interface
 from bench.examination.examined import Examined
 from bench.records.code import code_hash
 from bench.records.schema import Cost
@@ -81,6 +82,7 @@ def _examine_and_count(
     """The cost and the examination of a model that is built for it, whatever was examined
     before."""
     model = build_to_train(configuration, task, configuration.seed)
+    examine_interface(model)
     examine_storage(model)  # an examination moves parameters, which overlapping ones do not allow
     model = model.to(device).train()
     examined = examine_fresh(model, task, batch, configuration)

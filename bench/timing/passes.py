@@ -7,24 +7,31 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from bench.config.external import load_class
+from bench.config.external import OURS, load_class
 from bench.config.files import group_file
 from bench.config.groups import DESCRIPTIVE, choices
+from bench.config.source_files import source_name
 from bench.roofline.training import SavedForBackward
 from bench.timing.launches import NO_GRAPHS, captured, count_launches
 from bench.timing.settings import Keep, SpeedSettings
 from bench.timing.steps import SHORTEST, RandomTokens, clock, machine, measure_engine, synchronize
 from bench.timing.tables import SHAPES
-from bench.training.building import check_fits, load_subclass, resolve_device
+from bench.training.building import load_subclass, resolve_device
 from bench.training.compiled import compiled, compiler_in_sentences
 from bench.training.flops import count_training_flops
-from bench.training.memory import keep_freed_memory, peak_memory
+from bench.training.memory import (
+    check_fits,
+    checked_as_it_is_built,
+    keep_freed_memory,
+    peak_memory,
+)
 from bench.training.storage import count_parameters
 from core.errors import RUN_FAILED, UserError, is_out_of_memory, nearest
 from core.progress import Report, now_and_then
@@ -148,10 +155,13 @@ def build_model(
     arguments |= changes or {}
     specification = RandomTokens(length, vocabulary).specification()
     model = partial(load_subclass(target, "models"), specification, **arguments)
-    check_fits(model, name, resolve_device(settings.device))
+    device, ours = resolve_device(settings.device), source_name(target) in OURS
+    if ours:
+        check_fits(model, name, device)
     torch.manual_seed(settings.seed)
     try:
-        return model()
+        with nullcontext() if ours else checked_as_it_is_built(name, device):
+            return model()
     except (TypeError, ValueError) as error:
         raise UserError(f"{name} cannot be timed at these shapes: {error}") from error
 

@@ -2,8 +2,8 @@
 
 ``models.parameters=100_000`` and ``models.state_bytes=16_384`` stand for ``models.width=W``, in a
 command, in a sweep and in a search space. The width that is found takes their place in the
-settings of a run, so that a run with that width written is the same run. Widths are counted on
-PyTorch's device "meta", where nothing is allocated.
+settings of a run, so that a run with that width written is the same run. Widths of this project's
+models are counted on PyTorch's device "meta", where nothing is allocated.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ import torch
 from torch import nn
 
 from bench.config.budgets import BUDGETS, TOLERANCE, SizeBudget
+from bench.config.external import OURS
 from bench.config.settings import Configuration
+from bench.config.source_files import source_name
 from bench.training.building import build_task, kept_random_state, load_subclass, prepare_data
+from bench.training.memory import TooLarge, checked_as_it_is_built
 from bench.training.storage import count_parameters
 from core.errors import UserError, first_line
 from core.progress import silent
@@ -110,16 +113,29 @@ def _counter(configuration: Configuration, task: Task, budget: SizeBudget) -> Si
     """What a model of each width has."""
     refusals: dict[int, Exception] = {}
 
+    target = configuration.models["_target_"]
+
     def build(width: int) -> nn.Module:
         settings = {**configuration.models, "width": width}
-        loaded = load_subclass(settings.pop("_target_"), "models")
-        model: nn.Module = loaded(task.specification(), **settings)
+        del settings["_target_"]
+        model: nn.Module = load_subclass(target, "models")(task.specification(), **settings)
         return model
+
+    def sized(width: int) -> nn.Module:
+        if source_name(target) in OURS:
+            return _on_meta(build, width)
+        # A class of others may keep what it makes for the next model, so it is built with content.
+        cpu = torch.device("cpu")
+        with kept_random_state(cpu), checked_as_it_is_built(configuration.label, cpu):
+            return build(width)
 
     @cache
     def size_at(width: int) -> int | None:
         try:
-            return _size(configuration, _on_meta(build, width), task, budget)
+            return _size(configuration, sized(width), task, budget)
+        except TooLarge as error:
+            refusals[width] = error
+            return sys.maxsize if budget.key == "models.parameters" else None
         except UserError:
             raise
         except Exception as error:  # of whatever kind a model of somebody else raises

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -16,17 +15,17 @@ from torch import nn
 
 from bench.config import groups
 from bench.config.external import OURS, load_class, refuse_other_sequences, refuse_what_is_missing
-from bench.config.limits import gpu_share, memory_here
 from bench.config.network import note_if_offline
 from bench.config.outside_tasks import refuse_missing_settings
 from bench.config.settings import Configuration
 from bench.config.source_files import source_name
 from bench.records.code import code_hash
 from bench.training.compiled import with_padded_batches
+from bench.training.memory import COPIES_IN_TRAINING, check_fits, checked_as_it_is_built
 from bench.training.mistakes import data_in_sentences, way_on
 from bench.training.numerics import kept_settings, refuse_own_seed, settings_of_others
 from bench.training.seeding import kept_random_state, seed_generators
-from bench.training.storage import count_numbers, make_whole
+from bench.training.storage import make_whole
 from bench.training.text_notes import print_notes_on_text
 from core.errors import RUN_FAILED, UserError, describe_memory_error, is_out_of_memory
 from core.files import NOT_REGULAR
@@ -45,8 +44,6 @@ KINDS: dict[str, tuple[str, tuple[type, ...], str]] = {
     ),
     "models": ("model", (nn.Module,), "torch.nn.Module"),
 }
-
-COPIES_IN_TRAINING = 4  # weights, gradients and the two moments of Adam
 
 
 def resolve_device(name: str) -> torch.device:
@@ -245,48 +242,12 @@ def build_to_train(
         model: nn.Module = _construct(configuration.models, "models", task.specification())
         return model
 
-    # Its module may hold tensors, which are not to be made where they have no content.
-    load_subclass(configuration.models["_target_"], "models")
-    check_fits(build, configuration.label, resolve_device(configuration.device), copies)
-    return build_model(configuration, task, seed)
-
-
-def check_fits(
-    build: Callable[[], nn.Module],
-    name: str,
-    device: torch.device,
-    copies: int = COPIES_IN_TRAINING,
-) -> None:
-    """Count a model's weights from its shapes alone, before anything is allocated.
-
-    Raises:
-        UserError: ``device`` has less memory than so many copies of them.
-    """
-    try:
-        with kept_random_state(torch.device("cpu")), torch.device("meta"):
-            by_size: dict[int, list[nn.Parameter]] = defaultdict(list)
-            for parameter in build().parameters():
-                # Numbers of one size together: models may mix float32 and other types.
-                by_size[parameter.element_size()].append(parameter)
-            weights = sum(size * count_numbers(parameters) for size, parameters in by_size.items())
-    except Exception:  # it is refused, or looks at values: building it says why
-        return
-    bytes_held = copies * weights
-    on_gpu = device.type == "cuda"
-    if on_gpu:
-        memory = int(torch.cuda.get_device_properties(device).total_memory * gpu_share())
-    else:
-        memory = memory_here()
-    if bytes_held > memory:
-        training = (
-            f", and training holds {bytes_held / 2**30:,.1f} GiB with their gradients and moments"
-            if copies > 1
-            else ""
-        )
-        raise UserError(
-            f"{name} has {weights / 2**30:,.1f} GiB of weights{training}, but there are "
-            f"{memory / 2**30:,.1f} GiB of memory here: lower models.layers or models.width"
-        )
+    device = resolve_device(configuration.device)
+    if source_name(configuration.models["_target_"]) in OURS:
+        check_fits(build, configuration.label, device, copies)
+        return build_model(configuration, task, seed)
+    with checked_as_it_is_built(configuration.label, device, copies):
+        return build_model(configuration, task, seed)
 
 
 def model_builder(configuration: Configuration, device: torch.device) -> Build:

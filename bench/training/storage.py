@@ -174,8 +174,9 @@ def count_numbers(parameters: Iterable[Tensor]) -> int:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Numbers in the parameters of a model, see :func:`count_numbers`."""
-    return count_numbers(model.parameters())
+    """Numbers in the parameters of a model, see :func:`count_numbers`; a class that lists some of
+    them alone is asked as a plain module."""
+    return count_numbers(parameter for _, parameter in nn.Module.named_parameters(model))
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from torch import nn
 
+from bench.config.groups import card, choices
 from core.errors import OK
 from models.specification import SequenceSpecification
 from tests.conftest import ROOT
@@ -32,6 +33,16 @@ def test_recipes_are_short_and_their_packages_are_pinned() -> None:
         assert 10 <= recipe.lines <= 20, recipe.file
         for name in {*IMPORT.findall(recipe.code)} - OF_THE_ENVIRONMENT:
             assert PACKAGES.get(name, name) in pinned, f"{recipe.file} imports {name}"
+
+
+def test_no_recipe_is_called_as_a_model_of_this_project_is() -> None:
+    names = {text.casefold() for model in choices("models") for text in (model, label_of(model))}
+    assert "min_gru" in names
+    assert not names & {recipe.class_name.casefold() for recipe in recipes()}
+
+
+def label_of(model: str) -> str:
+    return str(card("models", model).get("label", model))
 
 
 def test_the_file_of_the_page_trains_with_a_budget_in_an_empty_folder() -> None:

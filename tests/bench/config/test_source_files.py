@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.config import source_files
-from bench.config.command_line import read, read_each
+from bench.config.command_line import read, read_each, read_with_lists
 from bench.config.external import load_class
 from bench.config.source_files import trusted_names
 from core.errors import UserError
@@ -169,3 +169,18 @@ def test_a_folder_of_the_user_that_is_called_as_one_of_ours_is_told(folder: Path
 )
 def test_one_name_or_several_are_trusted(words: str, named: str | None) -> None:
     assert trusted_names(read(words.split()).get("trust")) == named
+
+
+def test_a_file_whose_path_has_a_comma_is_one_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a b,c=d"
+    folder.mkdir()
+    (folder / "net.py").touch()
+    monkeypatch.chdir(tmp_path)
+    for place in ("./a b,c=d/net.py:GRU", f"{folder}/net.py:GRU", "+./a b,c=d/net.py:GRU"):
+        assert read_with_lists([f"models={place}"]) == {"models": place}
+    assert read_with_lists(["models=./a b/net.py:GRU,gpt2"])["models"] == [
+        "./a b/net.py:GRU",
+        "gpt2",
+    ]

@@ -42,6 +42,7 @@ def examined(kind: type[guests.Guest]) -> tuple[str, ...]:
         guests.SeededNoise,
         guests.Monitor,
         guests.Grown,
+        guests.SharesAConstant,
     ],
 )
 def test_honest_models_pass(kind: type[guests.Guest]) -> None:
@@ -85,6 +86,7 @@ NO_TENSOR = LOST.format("state that is no tensor of the model")
         (guests.Counter, NO_TENSOR),
         (guests.Initialised, NO_TENSOR),
         (guests.LostRunning, LOST.format(r"average \(a buffer with persistent=False")),
+        (guests.SharesALayer, r"shares trained parameters with another .* \(out.weight\)"),
         (guests.GrownAndSaved, r"state dict that the model has after .* size mismatch for table"),
     ],
 )

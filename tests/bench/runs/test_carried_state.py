@@ -17,7 +17,7 @@ from bench.runs.carried_state import carried_bytes, examine_state
 from bench.training.unfit import UnfitModel
 from models.specification import SequenceSpecification
 
-LONGEST, WIDTH = 24, 8
+LONGEST, WIDTH, STEPS = 24, 8, 64
 SPECIFICATION = SequenceSpecification(maximum_length=LONGEST, vocabulary=13)
 INPUTS = torch.randint(13, (4, 11), generator=torch.Generator().manual_seed(0))
 FEW = {"training.steps": 2, "training.batch_size": 4, "training.warmup_steps": 1}
@@ -42,6 +42,52 @@ class Recurrent(nn.Module):
 
     def state_bytes(self, length: int) -> int:
         return self.declared
+
+
+class Hides(Recurrent):
+    """Hands most of its state on in ``hidden_by`` beside a tensor of one number."""
+
+    def __init__(self, specification: SequenceSpecification, hide: Any, show: Any) -> None:
+        super().__init__(specification, declared=4)
+        self.hide, self.show = hide, show
+
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        shown = None if state is None else self.show(state)
+        outputs, following = super().step(inputs, shown)
+        return outputs, self.hide(following.detach())
+
+
+def riding(state: Tensor) -> Tensor:
+    seen = torch.zeros(1)
+    seen.rest = state  # type: ignore[attr-defined]
+    return seen
+
+
+HIDDEN = {
+    "an array": (lambda s: (s[..., :1], s.numpy()), lambda s: torch.from_numpy(s[1])),
+    "floats": (lambda s: (s[..., :1], s.tolist()), lambda s: torch.tensor(s[1])),
+    "a function": (lambda s: (s[..., :1].clone(), lambda: s), lambda s: s[1]()),
+    "an attribute of a tensor": (riding, lambda s: s.rest),
+    "a view of more": (
+        lambda s: s[..., :1],
+        lambda s: s.as_strided((1, s.shape[1], WIDTH), (WIDTH * s.shape[1], WIDTH, 1), 0),
+    ),
+}
+
+
+class Keyed(Recurrent):
+    """Keeps its states under numbers, and hands on the number."""
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification, declared=8)
+        self.kept: list[Tensor] = []
+
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        if state is None:
+            state = torch.tensor(len(self.kept))
+            self.kept.append(torch.zeros(1, len(inputs), WIDTH))
+        outputs, self.kept[int(state)] = super().step(inputs, self.kept[int(state)])
+        return outputs, state
 
 
 class WithoutStep(nn.Module):
@@ -164,3 +210,14 @@ def test_a_record_says_whether_its_state_was_measured(tmp_path: Path) -> None:
     assert (honest.outcome, unknown.outcome, small.outcome) == ("ok", "ok", "failed")
     assert small.cause is not None
     assert small.cause.startswith("state_bytes(64) says that a sequence keeps 4 bytes")
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_what_is_carried_in_no_tensor_is_not_measured(way: str) -> None:
+    model = Hides(SPECIFICATION, *HIDDEN[way])
+    assert not examine_state(model, INPUTS, LONGEST, STEPS)
+
+
+def test_what_a_model_keeps_under_a_number_is_not_measured() -> None:
+    assert not examine_state(Keyed(SPECIFICATION), INPUTS, LONGEST, STEPS)
+    assert examine_state(Recurrent(SPECIFICATION), INPUTS, LONGEST, STEPS)

@@ -1,6 +1,9 @@
 """Numbers in buffers that training changes are known beside the parameters."""
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +14,7 @@ import bench
 from bench import train
 from bench.records.schema import read_record
 from bench.runs.changed_buffers import changed_numbers
+from bench.training.storage import count_parameters
 from models.specification import SequenceSpecification
 
 FEW = {"training.steps": 2, "training.batch_size": 4, "training.warmup_steps": 1}
@@ -53,6 +57,31 @@ def test_changed_numbers_of_buffers_are_counted() -> None:
     after["mask"] = torch.tensor([1.0, float("nan"), 2.0])
     assert changed_numbers(model, after) == 2 + 1 + 1
     assert changed_numbers(model, {**before, "mask": torch.zeros(9)}) == 9
+
+
+class WithExtraState(nn.Linear):
+    """Has numbers beside its weights that are no buffer, and lists the first of its parameters."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.table = torch.zeros(5)
+
+    def get_extra_state(self) -> Tensor:
+        return self.table
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.table = state
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        return itertools.islice(super().named_parameters(*args, **kwargs), 1)
+
+
+def test_numbers_that_a_class_does_not_list_are_counted() -> None:
+    model = WithExtraState()
+    after = {name: value.clone() for name, value in model.state_dict().items()}
+    after["_extra_state"][:3] = 1.0
+    assert changed_numbers(model, after) == 3
+    assert count_parameters(model) == 4 + 2
 
 
 def test_a_record_and_its_printout_say_what_was_learned_in_buffers(

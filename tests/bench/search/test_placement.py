@@ -15,7 +15,7 @@ from bench.config.limits import GPU_SHARE
 from bench.executors.processes import Pool
 from bench.search.jobs import Job, described
 from bench.search.placement import _cluster, _packages, _shares, workers_at_once
-from bench.training.building import check_fits
+from bench.training.memory import check_fits
 from bench.training.numerics import set_numerics
 from core.errors import UserError
 from core.progress import silent

@@ -314,3 +314,46 @@ class Merges(Guest):
         outputs = super().forward(inputs)
         whole = self.whole if self.merged else self.whole + self.left @ self.right
         return outputs @ whole
+
+
+class SharesALayer(Guest):
+    """Has the output matrix that the first model of the process got."""
+
+    made: ClassVar[list[nn.Linear]] = []
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        self.made.append(self.out)
+        self.out = self.made[0]
+
+
+class SharesAConstant(Guest):
+    """Likewise a matrix that is not trained."""
+
+    made: ClassVar[list[Tensor]] = []
+
+    def __init__(self, specification: SequenceSpecification) -> None:
+        super().__init__(specification)
+        if not self.made:
+            self.made.append(torch.ones(WIDTH))
+        self.ones = nn.Parameter(self.made[0], requires_grad=False)
+
+    def change(self, hidden: Tensor) -> Tensor:
+        return hidden * self.ones
+
+
+class KeepsATable(Guest):
+    """Keeps a table in the class, which its first constructor makes; a size by width."""
+
+    table: ClassVar[Tensor | None] = None
+
+    def __init__(self, specification: SequenceSpecification, width: int = WIDTH) -> None:
+        super().__init__(specification)
+        if KeepsATable.table is None:
+            KeepsATable.table = torch.arange(512).cos()
+        self.wide = nn.Linear(WIDTH, width)
+        self.narrow = nn.Linear(width, WIDTH)
+
+    def change(self, hidden: Tensor) -> Tensor:
+        assert self.table is not None
+        return self.narrow(self.wide(hidden)) * self.table[: hidden.shape[1], None]

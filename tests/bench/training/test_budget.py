@@ -6,10 +6,12 @@ from torch import nn
 from bench.config.budgets import SizeBudget
 from bench.config.settings import Configuration
 from bench.runs.get_or_run import find_widths
+from bench.training import memory
 from bench.training.budget import find_width
 from bench.training.building import build_model, build_task
 from core.errors import UserError
 from models.specification import SequenceSpecification
+from tests.bench.training.drawing_guests import KeepsATable
 from tests.configurations import compose, make_plan
 
 find_widths()  # as the commands do that train
@@ -36,6 +38,10 @@ class Never(nn.Module):
     def __init__(self, specification: SequenceSpecification, width: int = 12) -> None:
         super().__init__()
         raise ValueError("of no size")
+
+
+def built(configuration: Configuration) -> nn.Module:
+    return build_model(configuration, build_task(configuration), 0)
 
 
 def counted(configuration: Configuration) -> tuple[int, int]:
@@ -86,6 +92,24 @@ def test_rules_of_somebody_else_s_widths_are_found() -> None:
     assert (found.width, found.size) == (1200, 120_000)
     with pytest.raises(UserError, match=r"within 5% .*in steps of 12: .*width=12 has 1,200"):
         find_width(compose(words), SizeBudget("models.parameters", 1900))
+
+
+def test_a_table_that_a_class_keeps_has_content_after_the_search() -> None:
+    name = f"{KeepsATable.__module__}.KeepsATable"
+    KeepsATable.table = None
+    found = compose([*BASE, f"models={name}", "models.parameters=20_000"])
+    assert abs(sum(p.numel() for p in built(found).parameters()) - 20_000) <= 1000
+    assert KeepsATable.table is not None
+    assert KeepsATable.table.device.type == "cpu"
+
+
+def test_a_stranger_s_width_beyond_the_memory_is_beyond_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "memory_here", lambda: 4 * 4 * 400_000)
+    words = [*BASE, f"models={__name__}.Steps"]
+    found = find_width(compose(words), SizeBudget("models.parameters", 360_000))
+    assert (found.width, found.size) == (3600, 360_000)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from bench.config.groups import choices
 from bench.config.settings import Configuration
 from bench.records.code import imported_modules
 from bench.search.plan import some_model
-from bench.training import building
+from bench.training import building, memory
 from bench.training.building import (
     build_model,
     build_task,
@@ -27,6 +27,7 @@ from bench.training.storage import load_weights
 from core.errors import UserError
 from core.progress import silent
 from tasks.measurement import Refused
+from tests.bench.training.drawing_guests import KeepsATable
 from tests.configurations import compose
 from tests.models.built import CHANNELS_ALONE
 
@@ -131,15 +132,33 @@ def test_what_a_training_holds_is_counted_from_shapes(
     moments += [state["exp_avg"] for p, state in optimizer.state.items() if not p.ndim]
     moments += [state["exp_avg_sq"] for p, state in optimizer.state.items() if not p.ndim]
     held = sum(2 * p.nbytes for p in parameters) + sum(m.nbytes for m in moments)
-    monkeypatch.setattr(building, "memory_here", lambda: held)
+    monkeypatch.setattr(memory, "memory_here", lambda: held)
     before = torch.get_rng_state()
     again = build_to_train(configuration, task, seed=0)
     assert torch.equal(before, torch.get_rng_state())
     for parameter, other in zip(parameters, again.parameters(), strict=True):
         assert parameter.shape == other.shape
-    monkeypatch.setattr(building, "memory_here", lambda: held - 1)
+    monkeypatch.setattr(memory, "memory_here", lambda: held - 1)
     with pytest.raises(UserError, match=r"lower models\.layers or models\.width"):
         build_to_train(configuration, task, seed=0)
+
+
+def test_a_stranger_s_model_is_counted_as_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its class keeps for the next model has content, and no weight is missed."""
+    KeepsATable.table = None
+    name = f"{KeepsATable.__module__}.KeepsATable"
+    configuration = compose([*TINY[:2], f"models={name}", "models.width=8"])
+    task = build_task(configuration)
+    model = build_to_train(configuration, task, seed=0)
+    assert KeepsATable.table is not None
+    assert KeepsATable.table.device.type == "cpu"
+    held = 4 * sum(parameter.nbytes for parameter in model.parameters())
+    monkeypatch.setattr(memory, "memory_here", lambda: held)
+    build_to_train(configuration, task, seed=0)
+    monkeypatch.setattr(memory, "memory_here", lambda: held - 1)
+    with pytest.raises(UserError, match=r"GiB of weights, and training holds .* lower models"):
+        build_to_train(configuration, task, seed=0)
+    assert not torch.nn.modules.module._global_parameter_registration_hooks
 
 
 def test_data_beyond_the_memory_are_a_sentence() -> None:
