@@ -46,7 +46,8 @@ it, and writes this page and [public_packages.json](public_packages.json), where
 It says what was run and what came out, on a CPU, with float32 unless said otherwise, at width 64
 with two layers. Layers stand between an embedding and an output matrix of ours; the adapters are
 in `tests/public_packages/`. Not all that a column asks is promised by a package: a `no` says that
-it does not hold, not that it should.
+it does not hold, not that it should. What another machine finds different is said by
+`nox -s public_packages -- output=there compared_with=docs/public_packages.json`.
 
 An output counts as unchanged within {ROUNDING:g} of the largest output and as changed from
 {LEAK:g} on; between them it is `{UNCLEAR}`. `–`: the package does not offer it, or no way to it was
