@@ -153,6 +153,7 @@ class Speeds:
             self._of_kind[kind].append((record, size))
         self._close: dict[tuple[str, ...], list[tuple[RunRecord, StepSize]]] = {}
         self._nearest: dict[tuple[RunKind, StepSize], tuple[RunRecord, bool]] = {}
+        self._pace: dict[tuple[str, float], RunRecord] = {}
         self._known: dict[str, ExpectedCost] = {}
         self._asked: dict[
             tuple[str, str], ExpectedCost
@@ -269,7 +270,10 @@ class Speeds:
             seconds = alike.cost.wall_seconds / alike.cost.training_steps * ratio
             return _around(steps * seconds, BY_STEPS if ratio == 1.0 else BY_FLOPS, source)
 
-        pace = _of_that_size(trained, configuration.model, flops)
+        key = configuration.model, flops
+        if key not in self._pace:
+            self._pace[key] = _of_that_size(trained, *key)
+        pace = self._pace[key]
         seconds = flops * pace.cost.wall_seconds / (pace.cost.training_flops or math.inf)
         is_measured = (alike.task, pace.model) == (configuration.task, configuration.model)
         source = f"FLOPs as {alike.run_id}, pace as {pace.run_id}"
