@@ -288,7 +288,10 @@ def any_of(*belong: Callable[[RunRecord], object]) -> Callable[[Records], list[R
     """Selects the records of which one of these holds, such as ``Runs.has``, sorted by run id."""
 
     def select(records: Records) -> list[RunRecord]:
-        selected = [record for record in records if any(holds(record) for holds in belong)]
+        if len(belong) == 1:
+            selected = list(filter(belong[0], records))
+        else:
+            selected = [record for record in records if any(holds(record) for holds in belong)]
         return sorted(selected, key=lambda record: record.run_id)
 
     return select

@@ -44,9 +44,16 @@ def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
     """
     settings = []
     for word in map(quoted, words):
-        if (plain := _PLAIN.fullmatch(word)) and not _SPECIAL & {*word.lower().split("=")}:
-            settings.append((plain["key"], plain["text"] or int(plain["number"])))
-            continue
+        if (plain := _PLAIN.fullmatch(word)) and plain["key"].lower() not in _SPECIAL:
+            text = plain["text"] or ""
+            number = plain["whole"] or plain["number"]
+            if text.lower() not in _SPECIAL:
+                value = text or (int(number) if plain["whole"] else float(number))
+                settings.append((plain["key"], value))
+                continue
+            if text.lower() in _CONSTANTS:
+                settings.append((plain["key"], _CONSTANTS[text.lower()]))
+                continue
         # It takes a tenth of a second to import, which most command lines do without.
         from hydra.errors import HydraException
 
@@ -70,12 +77,16 @@ def read_each(words: Sequence[str]) -> list[tuple[str, Any]]:
     return settings
 
 
-# Most words: Hydra's grammar, too, reads a name as a text and digits as a whole number.
+# Most words: Hydra's grammar, too, reads a name or a path as a text, and digits as a number.
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_PATH = rf"/?{_NAME}([/.-][A-Za-z0-9_]+)*"
+_WHOLE = r"0|[1-9][0-9]{0,15}"
+_NUMBER = rf"({_WHOLE})(\.[0-9]{{1,15}})?(e-?[0-9]{{1,2}})?"
 _PLAIN = re.compile(
-    rf"(?P<key>{_NAME}(\.{_NAME})*)=((?P<text>{_NAME})|(?P<number>0|[1-9][0-9]{{0,15}}))"
+    rf"(?P<key>{_NAME}(\.{_NAME})*)=((?P<text>{_PATH})|(?P<whole>{_WHOLE})|(?P<number>{_NUMBER}))"
 )
-_SPECIAL = frozenset(("true", "false", "null", "inf", "nan"))  # in any letters
+_CONSTANTS = {"true": True, "false": False, "null": None}  # in any letters
+_SPECIAL = frozenset((*_CONSTANTS, "inf", "nan"))
 
 
 def _parsed(word: str) -> Any:

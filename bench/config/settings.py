@@ -166,7 +166,10 @@ class Configuration(Settings):
                 and self.takes is None
                 and (name not in DEPENDENT or (name == "steps" and not by_epochs))
             ):
-                training[name] = _as_kind_of(getattr(self.training, name, None), value)
+                old = getattr(self.training, name, None)
+                if name == "steps" and old is None:  # a file has epochs, which steps replace
+                    old = 1
+                training[name] = _as_kind_of(old, value)
             elif section == "models" and self._models_are_independent and name != "_target_":
                 models[name] = _as_kind_of(self.models.get(name), value)
             else:
@@ -285,25 +288,42 @@ class Configuration(Settings):
 
     def resolved(self) -> dict[str, Any]:
         """What decides the result of a run, as plain JSON; the seed is kept apart."""
-        training: dict[str, Any] = {"threads": self.training.threads}
-        if self.takes is None:
-            training = {}
-            for key, value in self.training.__dict__.items():
-                if key != "checkpoint_every" and (key not in LATER or value != LATER[key]):
-                    training[key] = list(value) if isinstance(value, tuple) else value
         return {
-            "tasks": {k: v for k, v in self.tasks.items() if k not in self.locations},
+            "tasks": self._resolved_task(),
             "models": self.models,
-            "training": training,
+            "training": self._resolved_training(),
         }
+
+    def _resolved_task(self) -> dict[str, Any]:
+        return {k: v for k, v in self.tasks.items() if k not in self.locations}
+
+    def _resolved_training(self) -> dict[str, Any]:
+        if self.takes is not None:
+            return {"threads": self.training.threads}
+        training = {}
+        for key, value in self.training.__dict__.items():
+            if key != "checkpoint_every" and (key not in LATER or value != LATER[key]):
+                training[key] = list(value) if isinstance(value, tuple) else value
+        return training
 
     @cached_property
     def setting(self) -> str:
         """:meth:`resolved` as text, equal for equal settings whatever their seed."""
-        return json.dumps(self.resolved(), sort_keys=True)
+        training = _text(self._resolved_training())
+        return f'{{"models": {self.model_text}, "tasks": {self.task_text}, "training": {training}}}'
+
+    @cached_property
+    def model_text(self) -> str:
+        """The part of :attr:`setting` that is about the model."""
+        return _text(self.models)
+
+    @cached_property
+    def task_text(self) -> str:
+        """The part of :attr:`setting` that is about the task."""
+        return _text(self._resolved_task())
 
     def setting_is_shared(self) -> None:
-        """Write :attr:`setting` once for all copies with other seeds, which take it over."""
+        """Write :attr:`setting` once for all copies, which take over what is the same in them."""
         _ = self.setting
 
     def model_copy(
@@ -311,9 +331,18 @@ class Configuration(Settings):
     ) -> Configuration:
         """The same with other values, which are not checked; see :meth:`with_`."""
         copy = super().model_copy(update=update, deep=deep)
-        if not {*(update or ())} <= {"seed", "overrides"}:
+        changed = {*(update or ())} - {"seed", "overrides"}
+        if changed:
             copy.__dict__.pop("setting", None)
+        if "models" in changed:
+            copy.__dict__.pop("model_text", None)
+        if changed & {"tasks", "locations"}:
+            copy.__dict__.pop("task_text", None)
         return copy
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True)
 
 
 @lru_cache(maxsize=4096)  # many models are tried at the same rates

@@ -346,8 +346,33 @@ def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = Fa
     Args:
         bitwise: by code that gives the same bytes alone, not by code equal up to rounding.
     """
-    at = (Code.of(config, provenance), json.dumps(config), TABLE, _changed(TABLE))
-    return _canonical_name(*at, bitwise)
+    code, at = Code.of(config, provenance), (TABLE, _changed(TABLE))
+    looked_at = _looked_at(*at)
+    part: Config = {}
+    for section, values in config.items():
+        part[section] = {k: values[k] for k in looked_at.get(section, ()) if k in values}
+    name = _canonical_name(code, json.dumps(part), *at, bitwise)
+    if name.code == code:
+        return Name(code, config)
+    renamed: Config = {}
+    for section, values in config.items():
+        rest = {key: value for key, value in values.items() if key not in part[section]}
+        renamed[section] = {**name.config[section], **rest}
+    return Name(name.code, renamed, name.bitwise)
+
+
+@lru_cache(maxsize=4)
+def _looked_at(table: Path, changed: int) -> dict[str, list[str]]:
+    """Section -> the settings that a proof looks at or adds. They decide what a run is called, and
+    few of thousands of configurations differ in them."""
+    whole_keys = {"tasks._target_", "models._target_"}
+    for entry in _read_entries(table, changed):
+        whole_keys |= {*entry.choices, *entry.added}
+    looked_at: dict[str, list[str]] = defaultdict(list)
+    for whole in sorted(whole_keys):
+        section, _, key = whole.partition(".")
+        looked_at[section].append(key)
+    return looked_at
 
 
 def every_name(code: Code, config: Config) -> tuple[Name, ...]:
@@ -363,6 +388,7 @@ def _every_name(code: Code, config: str, table: Path, changed: int) -> tuple[Nam
 
 @lru_cache(maxsize=2048)
 def _canonical_name(code: Code, config: str, table: Path, changed: int, bitwise: bool) -> Name:
+    """:func:`canonical_name` by the part of a configuration that decides it."""
     candidates = list(_every_name(code, config, table, changed))
     if bitwise:
         candidates = [name for name in candidates if name.bitwise]

@@ -287,12 +287,15 @@ class RecordFile(NamedTuple):
     content: bytes
 
 
-def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
+def read_record(path: Path, *, any_name: bool = False, known: bool = False) -> RunRecord:
     """Read and check one record.
 
     Args:
         path: RUN_ID.json, which may lie in a segment of its folder.
         any_name: take a file of another name too, such as one that was sent by mail.
+        known: of a record of the project's own in a segment, bounds of depth and numbers are not
+            looked at again: the command that packed it has, and the board's build does. Its hash
+            and its types are.
 
     Raises:
         UserError: the file is missing, oversized, truncated, edited, or not a record.
@@ -302,7 +305,7 @@ def read_record(path: Path, *, any_name: bool = False) -> RunRecord:
         return _read_file(path, None, any_name).record
     record = _in_use.get(packed)
     if record is None:
-        record = _in_use[packed] = _read_file(path, packed).record
+        record = _in_use[packed] = _read_file(path, packed, known=known).record
     return record
 
 
@@ -315,10 +318,13 @@ def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
     return _read_file(path, packed_at(path), any_name)
 
 
-def _read_file(path: Path, packed: PackedRecord | None, any_name: bool = False) -> RecordFile:
+def _read_file(
+    path: Path, packed: PackedRecord | None, any_name: bool = False, known: bool = False
+) -> RecordFile:
     refuse_segment(path)
+    is_own = path.is_relative_to(COMMITTED)
     text = RECORD.bytes_of(path) if packed is None else packed.line()
-    content = RECORD.tree(path, text)
+    content = RECORD.tree(path, text, known and is_own and packed is not None)
     if not isinstance(content, dict):
         raise RECORD.refused(path, "does not hold a run record")
     version = content.get("schema_version")
@@ -330,7 +336,6 @@ def _read_file(path: Path, packed: PackedRecord | None, any_name: bool = False) 
     # What is committed was read whole before. Its text is canonical JSON but for white space, which
     # is seen in a tenth of the time; a stranger's may say the same in other characters. A line of a
     # segment was hashed as it is.
-    is_own = path.is_relative_to(COMMITTED)
     is_as_written = is_own and (packed is not None or claimed == _hash_of_text(text, claimed))
     if not is_as_written and claimed != _content_hash(content):
         was = "was edited after it was written (its content hash does not match)"
@@ -375,4 +380,4 @@ def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:
         for path in records_below(folder):
             path_by_id.setdefault(path.stem, path)
     for _, path in sorted(path_by_id.items()):
-        yield read_record(path)
+        yield read_record(path, known=True)

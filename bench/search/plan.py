@@ -80,6 +80,7 @@ class Entry:
 
     def at(self, setting: Mapping[str, Any]) -> Configuration:
         """The configuration with the values of a setting."""
+        self.configuration.setting_is_shared()
         return self.configuration.with_(setting)
 
 

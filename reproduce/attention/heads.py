@@ -6,6 +6,8 @@ Attention is in units of uniform attention, 1 / time, so that windows of two len
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,13 +60,22 @@ def coefficients(record: RunRecord) -> list[float]:
 def rank_correlation(record: RunRecord, moved: bool = False) -> float | None:
     """Spearman's correlation over heads of λ and the width of the peak; None if all are equal. With
     ``moved`` each head has the λ of another."""
-    from scipy.stats import spearmanr  # a second to import
-
     widths = peak_widths(heads(record, TRAINED))
     if len(set(widths)) < 2:
         return None
     lambdas = coefficients(record)
-    return float(spearmanr(np.roll(lambdas, len(lambdas) // 2 * moved), widths).statistic)
+    if len(set(lambdas)) < 2:
+        return math.nan
+    ranks = [_ranks(np.roll(lambdas, len(lambdas) // 2 * moved)), _ranks(np.asarray(widths))]
+    return float(np.corrcoef(ranks)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1 on; equal values have the mean of theirs. Importing ``scipy.stats`` for it takes
+    half a second."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    mean_rank: np.ndarray = np.cumsum(count) - (count - 1) / 2
+    return mean_rank[place]
 
 
 def highest(record: RunRecord) -> float:

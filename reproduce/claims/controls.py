@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import is_
 from typing import Any
 
 from bench.config.command_line import read
@@ -37,7 +38,7 @@ def is_untrained(record: RunRecord) -> bool:
 
 def without_untrained(records: Iterable[RunRecord]) -> list[RunRecord]:
     """The records that figures are made of and claims are about."""
-    return [record for record in records if not is_untrained(record)]
+    return [record for record in records if record.role != "control"]  # asked a million times
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ class Untrained:
 
     keys: Mapping[str, str] = field(default_factory=dict)
     label: str = "the untrained network"
+    # Records, and those in their place: the claims of a figure ask of the same ones in turn.
+    _last: list[Records] = field(default_factory=lambda: [(), ()], init=False, repr=False)
 
     def by(self, **keys: str) -> Untrained:
         """The same with words for measurements, by task or by model, as their steps are called."""
@@ -163,17 +166,21 @@ class Untrained:
     def in_place(self, records: Records) -> list[RunRecord]:
         """Predictors as they are, and every run that has an untrained one with what that measured:
         its settings stay, since a rule asks for them. One that failed says nothing."""
+        if len(records) == len(self._last[0]) and all(map(is_, records, self._last[0])):
+            return [*self._last[1]]
         stood_in = []
         for run, untrained in self._pairs(records):
             if untrained is run:
                 stood_in.append(run)
             elif untrained is not None and untrained.outcome == "ok":
                 stood_in.append(run.model_copy(update={k: getattr(untrained, k) for k in MEASURED}))
+        self._last[:] = [*records], [*stood_in]
         return stood_in
 
     def untrained_runs(self, runs: Records, pool: Iterable[RunRecord]) -> list[RunRecord]:
         """The records of a pool that are the untrained ones of these runs, sorted by run id."""
-        pairs = self._pairs([*runs, *filter(is_untrained, pool)])
+        tasks = {run.task for run in runs}
+        pairs = self._pairs([*runs, *(r for r in pool if r.task in tasks and is_untrained(r))])
         untrained_by_id = {}
         for run, untrained in pairs:
             if untrained is not None and untrained is not run:

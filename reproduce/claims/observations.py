@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from bench.records.numbers import by_data_seed, data_seed
 from bench.records.schema import RunRecord
@@ -109,9 +110,15 @@ def latest(records: Iterable[RunRecord], key: Callable[[RunRecord], Hashable]) -
     A run that was made again, with newer code or another tuned setting, is not another seed.
     """
     newest: dict[Hashable, RunRecord] = {}
-    for record in sorted(records, key=lambda r: (r.provenance.started_at, r.run_id)):
-        newest[key(record)] = record
-    return sorted(newest.values(), key=lambda record: record.run_id)
+    for record in records:
+        other = newest.setdefault(key(record), record)
+        if other is not record and _started(other) <= _started(record):
+            newest[key(record)] = record
+    return sorted(newest.values(), key=attrgetter("run_id"))
+
+
+def _started(record: RunRecord) -> tuple[str, str]:
+    return record.provenance.started_at, record.run_id
 
 
 def latest_of_task(

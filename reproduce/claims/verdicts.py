@@ -284,7 +284,7 @@ def share_of_seeds(
 
 def _shares_needed(place: Callable[[int, int], Verdict], share: float, least: int) -> int | None:
     """The smallest number of seeds that settles it with the power, if the share is the true one."""
-    from scipy.stats import binom
+    from scipy.special import bdtr, bdtrc  # the binomial distribution
 
     def chance(count: int) -> float:
         # Few successes contradict, many reproduce.
@@ -295,9 +295,10 @@ def _shares_needed(place: Callable[[int, int], Verdict], share: float, least: in
         smallest_reproducing = bisect_left(
             numbers, True, key=lambda k: place(k, count) == REPRODUCED
         )
+        contradicting = largest_contradicting - 1
         return float(
-            binom.cdf(largest_contradicting - 1, count, share)
-            + binom.sf(smallest_reproducing - 1, count, share)
+            (bdtr(contradicting, count, share) if contradicting >= 0 else 0.0)
+            + (bdtrc(smallest_reproducing - 1, count, share) if smallest_reproducing else 1.0)
         )
 
     return next((n for n in range(least + 1, MAXIMUM_SEEDS + 1) if chance(n) >= POWER), None)

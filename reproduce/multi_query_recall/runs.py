@@ -181,8 +181,8 @@ def of(
     in_cell = [
         record
         for record in records
-        if kind(record) == cell
-        and model in (None, record.model)
+        if model in (None, record.model)
+        and kind(record) == cell
         and of_width in (None, width(record))
     ]
     return latest(in_cell, lambda record: (record.model, variant(record), record.seed))

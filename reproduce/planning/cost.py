@@ -152,7 +152,9 @@ class Speeds:
         for (kind, size), record in first.items():
             self._of_kind[kind].append((record, size))
         self._close: dict[tuple[str, ...], list[tuple[RunRecord, StepSize]]] = {}
-        self._nearest: dict[tuple[RunKind, StepSize], tuple[RunRecord, bool]] = {}
+        # Without their steps, which differ.
+        self._nearest: dict[tuple[RunKind, StepSize], SimilarRun] = {}
+        self._pace: dict[tuple[str, float], RunRecord] = {}
         self._known: dict[str, ExpectedCost] = {}
         self._asked: dict[
             tuple[str, str], ExpectedCost
@@ -218,12 +220,12 @@ class Speeds:
         step = StepSize.asked(resolved)
         key = RunKind(configuration.task, configuration.model, configuration.preset), step
         if key not in self._nearest:  # trainings of other lengths and rates have steps of its size
-            self._nearest[key] = self._nearest_of(*key)
-        alike, same = self._nearest[key]
-        steps = _steps(resolved, alike) * configuration.training.restarts
-        return SimilarRun(
-            alike, same, step.over(StepSize.of(alike)), _flops(step, alike), steps, self._trained
-        )
+            alike, same = self._nearest_of(*key)
+            ratio, flops = step.over(StepSize.of(alike)), _flops(step, alike)
+            self._nearest[key] = SimilarRun(alike, same, ratio, flops, math.nan, self._trained)
+        nearest = self._nearest[key]
+        steps = _steps(resolved, nearest.record) * configuration.training.restarts
+        return nearest._replace(steps=steps)
 
     def _nearest_of(self, kind: RunKind, step: StepSize) -> tuple[RunRecord, bool]:
         """The run whose steps are most like those of a kind and a size, and whether it is of that
@@ -269,7 +271,10 @@ class Speeds:
             seconds = alike.cost.wall_seconds / alike.cost.training_steps * ratio
             return _around(steps * seconds, BY_STEPS if ratio == 1.0 else BY_FLOPS, source)
 
-        pace = _of_that_size(trained, configuration.model, flops)
+        key = configuration.model, flops
+        if key not in self._pace:
+            self._pace[key] = _of_that_size(trained, *key)
+        pace = self._pace[key]
         seconds = flops * pace.cost.wall_seconds / (pace.cost.training_flops or math.inf)
         is_measured = (alike.task, pace.model) == (configuration.task, configuration.model)
         source = f"FLOPs as {alike.run_id}, pace as {pace.run_id}"

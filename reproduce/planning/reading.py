@@ -33,7 +33,8 @@ def reads(
         judged: the records that the result is by, at least one.
         missing: runs of the tasks of these records.
     """
-    failed = [_failed(run, judged[0]) for run in missing]
+    like = _of_nothing(judged[0])
+    failed = [_failed(run, like) for run in missing]
     return result.claim.finding([*judged, *reproduction.select(failed)]) != result.finding
 
 
@@ -50,8 +51,10 @@ def reads_more(
     Args:
         judged: at least one record, from which a failed one takes what is no setting.
     """
-
-    failed = {run.key: _failed(run, judged[0]) for run in [*runs, *old]}
+    if not runs:
+        return False
+    like = _of_nothing(judged[0])
+    failed = {run.key: _failed(run, like) for run in runs}
 
     def found(planned: Iterable[PlannedRun]) -> Finding:
         return claim.finding(reproduction.select([failed[run.key] for run in planned]))
@@ -64,11 +67,17 @@ def chosen_by(claim: Claim) -> dict[str, Any]:
     return {key: v for key, v in read(claim.asked_with.split()).items() if v != "FOLDER"}
 
 
+def _of_nothing(record: RunRecord) -> RunRecord:
+    """What failed runs have in common with a record, which is no setting and no number."""
+    provenance = record.provenance.model_copy(update={"started_at": LAST})
+    lost = {"outcome": "failed", "cause": "it is missing", "provenance": provenance}
+    return record.model_copy(update={**NOTHING, **lost})
+
+
 def _failed(run: PlannedRun, like: RunRecord) -> RunRecord:
     configuration = run.configuration
     return like.model_copy(
         update={
-            **NOTHING,
             "run_id": run.key,
             "identity": run.key,
             "seed": configuration.seed,
@@ -77,9 +86,6 @@ def _failed(run: PlannedRun, like: RunRecord) -> RunRecord:
             "label": configuration.label,
             "preset": configuration.preset,
             "role": "final" if run.role == "trial" else run.role,
-            "outcome": "failed",
-            "cause": "it is missing",
             "config": configuration.resolved(),
-            "provenance": like.provenance.model_copy(update={"started_at": LAST}),
         }
     )

@@ -285,8 +285,15 @@ class Survey:
         falls finds some that fall by chance, so they are added once."""
         names = _identities(review.runs)
         last = max(run.configuration.seed for run in review.runs)
-        records = [*self.catalog.committed, *self.catalog.local]
-        return any(record.identity in names and record.seed > last for record in records)
+        return any(self._last_seed.get(name, -1) > last for name in names)
+
+    @cached_property
+    def _last_seed(self) -> dict[str, int]:
+        """Identity -> the last seed that there is a record of."""
+        seeds: dict[str, int] = {}
+        for record in (*self.catalog.committed, *self.catalog.local):
+            seeds[record.identity] = max(record.seed, seeds.get(record.identity, 0))
+        return seeds
 
     def runs_of(self, figure: str, settings: Mapping[str, Any]) -> list[PlannedRun]:
         """The runs of a reproduction with other settings than those of the survey."""

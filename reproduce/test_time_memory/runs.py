@@ -153,9 +153,21 @@ def variant_of(record: RunRecord) -> str:
     """The name of the variant that a run agrees with most; "" for the memory as it comes."""
     settings = flat(record.config, SECTIONS)
     agreeing = {}
-    for name, expected in _expected(record.preset, record.model).items():
+    for name, expected in _telling(record.preset, record.model).items():
         agreeing[name] = sum(settings.get(key) == value for key, value in expected.items())
     return max(agreeing, key=agreeing.__getitem__, default="")
+
+
+@cache
+def _telling(preset: str, model: str) -> dict[str, dict[str, Any]]:
+    """Of what is given in each variant of a memory that which is not given in all of them."""
+    expected = _expected(preset, model)
+    first = next(iter(expected.values()), {})
+    in_all = {k: v for k, v in first.items() if all((k, v) in e.items() for e in expected.values())}
+    telling = {}
+    for name, given in expected.items():
+        telling[name] = {key: value for key, value in given.items() if key not in in_all}
+    return telling
 
 
 @cache
