@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
-from bench.examination.task_data import fault_of_result
+from bench.examination.contract.faults import fault_of_result
 from bench.records.schema import Cost, Role, RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.examined import examine_fresh

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
+from bench.examination.contract.faults import fault_of_evaluation
 from bench.examination.examined import Examined
 from bench.examination.fresh_process import start_server
 from bench.examination.repeatability import examine_configured_model
 from bench.examination.splits import refuse_shared_sequences, watched_sequences
-from bench.examination.task_data import examine_task_again, fault_of_evaluation
+from bench.examination.task_data import examine_task_again
 from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart, initial_seed

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from bench.examination.task_data import fault_of_result
+from bench.examination.contract.faults import fault_of_result
 from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
