@@ -97,9 +97,9 @@ def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
                 f"{name}: the first {STEPS} batches of a training ask for nothing, since every "
                 "target is -100: give targets that count"
             )
-        if (device := _device(configuration)) is not None:
-            if fault := fault_of_loss(task, batches, specification, device):
-                raise UserError(f"{name}: {fault}")
+        device = _device(configuration) if configuration.trained_on is None else None
+        if device and (fault := fault_of_loss(task, batches, specification, device)):
+            raise UserError(f"{name}: {fault}")
         _first[json.dumps(configuration.tasks, sort_keys=True)] = batches
     seed_generators(SECOND, CPU)
     again = task_of(configuration.tasks)

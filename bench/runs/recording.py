@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from bench.examination.contract.faults import fault_of_result
+from bench.examination.contract.faults import fault_of_numbers, fault_of_result
 from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
@@ -133,9 +133,12 @@ class Run(ABC):
             self.prepare()
             for split in splits:
                 measured = self.measure(split)
-                if fault := fault_of_result("its protocol", measured, split):
-                    # A rehearsal has met what fails whatever the weights are.
-                    target = self.configuration.tasks["_target_"]
+                target = self.configuration.tasks["_target_"]
+                # A rehearsal has met what fails whatever the weights are.
+                fault = fault_of_result("its protocol", measured, split)
+                if not fault and not is_own(target):
+                    fault = fault_of_numbers("its protocol", measured, split)
+                if fault:
                     raise UnfitModel(f"tasks ({target}): {fault}")
                 evaluations[split] = measured
             self._conclude(evaluations)

@@ -168,7 +168,7 @@ def fault_of_numbers(giver: str, measured: Evaluation, split: str) -> str | None
 
 
 def _not_finite(content: object, place: str) -> str | None:
-    """The first number in nested lists and dictionaries that is none: "nan in per_sequence.ratio"."""
+    """The first number in lists and dictionaries that is none: "nan in per_sequence.ratio"."""
     if isinstance(content, float):
         return None if math.isfinite(content) else f"{content} in {place}"
     parts: list[tuple[object, str]] = []
@@ -187,7 +187,7 @@ def fault_of_metrics(of_each: object) -> str | None:
         return f"metrics gave a {kind}: return a dictionary, name -> tensor (batch,)"
     for name, values in of_each.items():
         if not isinstance(name, str) or not isinstance(values, Tensor) or values.is_complex():
-            kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
+            kind = str(values.dtype) if isinstance(values, Tensor) else type(values).__name__
             return (
                 f"metrics gave {name} of type {kind}: give a tensor with one real number for each "
                 "sequence, (batch,), under a name"

@@ -15,38 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.contract.faults import fault_of_targets
-from bench.training.seeding import seed_generators
+from bench.examination.contract.small_model import MANY_RESULTS, SOURCES, SmallModel, stopped_within
+from bench.training.seeding import kept_random_state, seed_generators
 from core.errors import is_out_of_memory
 from models.specification import SequenceSpecification
 from tasks.interface import Batch, Task
 
-WIDTH = 4
 SEED = 1
 TIMES = 4  # that a loss is asked for: a byte of the system is the same one time in 256
 MOST_OUTPUTS = 2**24  # numbers that the small model answers at once
-
-
-class SmallModel(nn.Module):
-    """Answers each position by its own input alone, (batch, time, output size); it has what a loss
-    over a large vocabulary asks for, ``hidden`` and ``output_matrix``."""
-
-    def __init__(self, specification: SequenceSpecification) -> None:
-        super().__init__()
-        self.embedding: nn.Module
-        if specification.vocabulary is not None:
-            self.embedding = nn.Embedding(specification.vocabulary, WIDTH)
-        else:
-            assert specification.input_channels is not None
-            self.embedding = nn.Linear(specification.input_channels, WIDTH)
-        self.output_matrix = nn.Parameter(torch.randn(specification.output_size, WIDTH))
-
-    def hidden(self, inputs: Tensor) -> Tensor:
-        """(batch, time, width)."""
-        vectors: Tensor = self.embedding(inputs)
-        return vectors
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.hidden(inputs) @ self.output_matrix.T
 
 
 def fault_of_loss(
@@ -62,45 +39,60 @@ def fault_of_loss(
     Raises:
         Exception: whatever the loss stops with.
     """
-    seed_generators(SEED, device)
-    model = SmallModel(specification).to(device)
-    asked = True  # the first batch that asks for something is asked for more than once
-    for batch in batches:
-        largest = batch.inputs.shape[1] * specification.output_size
-        part = batch.rows(0, max(1, MOST_OUTPUTS // largest))
-        times = TIMES if asked and part.asked else 1
-        asked = asked and times == 1
-        values = []
-        for _ in range(times):
-            seed_generators(SEED, device)
-            try:
-                loss = task.training_loss(model, copy.deepcopy(part).to(device))
-            except Exception as error:
-                if is_out_of_memory(error) or stopped_within(error, model):
-                    return None
-                if fault := fault_of_targets(batch.targets, specification):
-                    return fault
-                raise
-            if fault := _fault_of_value(loss, model):
+    with kept_random_state(device):
+        seed_generators(SEED, device)
+        model = SmallModel(specification).to(device)
+        # The first batch that asks for something is asked for more than once.
+        times = TIMES
+        for batch in batches:
+            largest = batch.inputs.shape[1] * specification.output_size
+            part = batch.rows(0, max(1, MOST_OUTPUTS // largest))
+            if not part.asked:
+                continue
+            if fault := _fault_on(task, part, model, times, specification, device):
                 return fault
-            values.append(float(loss))
-        if not math.isfinite(values[0]) and part.targets.is_floating_point():
-            wrong = part.targets[~part.targets.isfinite()]
-            if len(wrong):
-                return (
-                    f"a training batch has {float(wrong[0])} among its targets, and its loss is "
-                    f"{values[0]}: give finite targets, or leave them out of the loss"
-                )
-        # In another order, n numbers have a mean that is other by n roundings at most.
-        room = part.targets.numel() * torch.finfo(torch.float32).eps * max(map(abs, values))
-        others = [value for value in values if abs(value - values[0]) > room]
-        if others:
+            times = 1
+    return None
+
+
+def _fault_on(
+    task: Task,
+    batch: Batch,
+    model: SmallModel,
+    times: int,
+    specification: SequenceSpecification,
+    device: torch.device,
+) -> str | None:
+    """The same on one batch, whose loss is asked for so many times."""
+    values = []
+    for _ in range(times):
+        seed_generators(SEED, device)
+        try:
+            loss = task.training_loss(model, copy.deepcopy(batch).to(device))
+        except Exception as error:
+            if is_out_of_memory(error) or stopped_within(error, model):
+                return None
+            if fault := fault_of_targets(batch.targets, specification):
+                return fault
+            raise
+        if fault := _fault_of_value(loss, model):
+            return fault
+        values.append(float(loss.detach()))
+    if not math.isfinite(values[0]) and batch.targets.is_floating_point():
+        wrong = batch.targets[~batch.targets.isfinite()]
+        if len(wrong):
             return (
-                f"its loss was {values[0]:.6g} and then {others[0]:.6g} for the same outputs and "
-                "the same batch, so that one run would have many results: compute it from these "
-                "two alone, and from no clock, no numbers of the system (os.urandom) and no "
-                "generator or count that is kept between calls"
+                f"a training batch has {float(wrong[0])} among its targets, and its loss is "
+                f"{values[0]}: give finite targets, or leave them out of the loss"
             )
+    # In another order, n numbers have a mean that is other by n roundings at most.
+    room = batch.targets.numel() * torch.finfo(torch.float32).eps * max(map(abs, values))
+    others = [value for value in values if abs(value - values[0]) > room]
+    if others:
+        return (
+            f"its loss was {values[0]:.6g} and then {others[0]:.6g} for the same outputs and the "
+            f"same batch, {MANY_RESULTS}: compute it from these two alone, and {SOURCES}"
+        )
     return None
 
 
@@ -121,15 +113,3 @@ def _fault_of_value(loss: object, model: nn.Module) -> str | None:
             "no_grad()"
         )
     return None
-
-
-def stopped_within(error: BaseException, model: nn.Module) -> bool:
-    """Whether an error came out of a call of a model, or of a part of it, or by asking it for what
-    it does not have."""
-    parts = {id(part) for part in model.modules()}
-    step = error.__traceback__
-    while step is not None:
-        if id(step.tb_frame.f_locals.get("self")) in parts:
-            return True
-        step = step.tb_next
-    return False
