@@ -304,12 +304,8 @@ class TrainingRun(Run):
             return examine_configured_model(self.configuration, self.task, self.device)
 
     def _try_protocol(self) -> None:
-        """Measure a small model of ours by a task of somebody else, whose fault it then is if that
-        does not go well; once in a process for each of its settings.
-
-        Raises:
-            UserError: no model could be measured.
-        """
+        """Measure a small model of ours by a task of somebody else, whose fault it is if that does
+        not go well, which raises a UserError; once in a process for each of its settings."""
         if (key := self._key_of_outside_task()) is None or key in _tried:
             return
         with self.phase("trying the protocol"):
@@ -318,13 +314,11 @@ class TrainingRun(Run):
         _tried.add(key)
 
     def _rehearse(self) -> None:
-        """Measure fresh weights by a task of somebody else, so that what stops its evaluation, or
-        makes its numbers worthless, is known before a training; once in a process for each of its
-        settings.
+        """The same with fresh weights of the model, so that what stops the evaluation, or makes its
+        numbers worthless, is known before a training.
 
         Raises:
-            UserError: the evaluation lacks what a record needs, or its sequences are those of the
-                training.
+            UserError: it lacks what a record needs, or its sequences are those of the training.
         """
         if (key := self._key_of_outside_task()) is None or key in _rehearsed:
             return

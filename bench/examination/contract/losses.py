@@ -43,15 +43,21 @@ def fault_of_loss(
         seed_generators(SEED, device)
         model = SmallModel(specification).to(device)
         # The first batch that asks for something is asked for more than once.
-        times = TIMES
+        times, numbers = TIMES, False
         for batch in batches:
             largest = batch.inputs.shape[1] * specification.output_size
             part = batch.rows(0, max(1, MOST_OUTPUTS // largest))
             if not part.asked:
                 continue
-            if fault := _fault_on(task, part, model, times, specification, device):
+            value, fault = _fault_on(task, part, model, times, specification, device)
+            if fault:
                 return fault
-            times = 1
+            times, numbers = 1, numbers or not math.isnan(value)
+    if times == 1 and not numbers:
+        return (
+            f"its loss is nan in each of the first {len(batches)} batches, for outputs of about 1 "
+            "in size: compute it so that usual outputs, also negative ones, give a number"
+        )
     return None
 
 
@@ -62,8 +68,9 @@ def _fault_on(
     times: int,
     specification: SequenceSpecification,
     device: torch.device,
-) -> str | None:
-    """The same on one batch, whose loss is asked for so many times."""
+) -> tuple[float, str | None]:
+    """The loss of one batch, which is asked for so many times, 0 where it asks the model for what
+    only some have; and what is wrong with it, in a sentence."""
     values = []
     for _ in range(times):
         seed_generators(SEED, device)
@@ -71,17 +78,17 @@ def _fault_on(
             loss = task.training_loss(model, copy.deepcopy(batch).to(device))
         except Exception as error:
             if is_out_of_memory(error) or stopped_within(error, model):
-                return None
+                return 0.0, None
             if fault := fault_of_targets(batch.targets, specification):
-                return fault
+                return math.nan, fault
             raise
         if fault := _fault_of_value(loss, model):
-            return fault
+            return math.nan, fault
         values.append(float(loss.detach()))
     if not math.isfinite(values[0]) and batch.targets.is_floating_point():
         wrong = batch.targets[~batch.targets.isfinite()]
         if len(wrong):
-            return (
+            return math.nan, (
                 f"a training batch has {float(wrong[0])} among its targets, and its loss is "
                 f"{values[0]}: give finite targets, or leave them out of the loss"
             )
@@ -89,11 +96,11 @@ def _fault_on(
     room = batch.targets.numel() * torch.finfo(torch.float32).eps * max(map(abs, values))
     others = [value for value in values if abs(value - values[0]) > room]
     if others:
-        return (
+        return math.nan, (
             f"its loss was {values[0]:.6g} and then {others[0]:.6g} for the same outputs and the "
             f"same batch, {MANY_RESULTS}: compute it from these two alone, and {SOURCES}"
         )
-    return None
+    return values[0], None
 
 
 def _fault_of_value(loss: object, model: nn.Module) -> str | None:

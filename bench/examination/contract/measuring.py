@@ -58,10 +58,14 @@ def refuse_unfit_protocol(task: Task, target: str, device: torch.device, measure
     with data_in_sentences(target), _metrics_looked_at(task, refuse):
         for split in SPLITS:
             try:
-                first, second = measure(model, split), measure(model, split)
+                first = measure(model, split)
+                refuse(model.fault or _fault_of_treatment(model, before))
                 refuse(fault_of_evaluation(first, split, task.headline.name))
+                second = measure(model, split)
+                refuse(fault_of_evaluation(second, split, task.headline.name))
                 refuse(_difference("evaluate", "outputs", first, second, split, model.answered))
-                _refuse_other_losses(task, model, split, device, refuse)
+                if split == "validation":
+                    _refuse_other_losses(task, model, device, refuse)
             except UserError:
                 raise
             except Exception as error:
@@ -71,19 +75,27 @@ def refuse_unfit_protocol(task: Task, target: str, device: torch.device, measure
                 if within or is_out_of_memory(error):
                     return  # it asks for what only some models have
                 raise
-            refuse(model.fault)
+
+
+def _fault_of_treatment(model: SmallModel, before: Mapping[str, Tensor]) -> str | None:
+    """What a task did to a model as it measured it, in a sentence; None if nothing.
+
+    Args:
+        before: its weights until then.
+    """
     if model.asked_in_training:
-        refuse(
-            "evaluate puts the model into training mode, in which dropout draws and averages are "
-            "moved, so that it measures another model: leave its mode alone, which is that of "
-            "evaluation, and take model.train() out"
+        return (
+            "its evaluation puts the model into training mode, in which dropout draws and averages "
+            "are moved, so that it measures another model: leave it in the mode that it is in, and "
+            "take model.train() out"
         )
     if any(not torch.equal(value, before[name]) for name, value in model.state_dict().items()):
-        refuse(
-            "evaluate changes the weights of the model that it measures, so that what comes after "
-            "it is measured with others: change those of a copy, copy.deepcopy(model), or put "
+        return (
+            "its evaluation changes the weights of the model that it measures, so that what comes "
+            "after is measured with others: change those of a copy, copy.deepcopy(model), or put "
             "them back"
         )
+    return None
 
 
 def refuse_unfit_predictor(
@@ -136,10 +148,10 @@ def _metrics_looked_at(task: Task, refuse: Callable[[str | None], None]) -> Iter
 
 
 def _refuse_other_losses(
-    task: Task, model: nn.Module, split: str, device: torch.device, refuse: Callable[[str], None]
+    task: Task, model: nn.Module, device: torch.device, refuse: Callable[[str], None]
 ) -> None:
     """Ask for the loss that chooses a checkpoint twice, where a task has one of its own."""
-    if split != "validation" or type(task).validation_loss is Task.validation_loss:
+    if type(task).validation_loss is Task.validation_loss:
         return
     losses = []
     for _ in range(2):
