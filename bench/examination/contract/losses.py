@@ -119,4 +119,11 @@ def _fault_of_value(loss: object, model: nn.Module) -> str | None:
             "compute it from them by PyTorch's functions, without detach(), item(), numpy() and "
             "no_grad()"
         )
+    worst = [float(gradient.sum()) for gradient in gradients if gradient is not None]
+    if loss.isfinite() and any(map(math.isnan, worst)):
+        return (
+            f"its loss is {float(loss.detach()):.6g}, and its gradient at the outputs of a model "
+            "is nan, as where nan is left out of a sum after it was computed with: select what is "
+            "asked for first, outputs[asked] and targets[asked]"
+        )
     return None
