@@ -23,6 +23,7 @@ from bench.config.external import kind_of, load_class
 from bench.config.groups import PRESETS, add_task_from_outside, card, choices, task_from_outside
 from bench.config.source_files import class_name, use_named
 from bench.config.yaml_files import fault_of_yaml, read_yaml
+from core.arguments import described as in_words
 from core.errors import UserError, nearest
 from core.files import write_atomically
 from core.reading import Kind
@@ -31,6 +32,7 @@ from core.reading import Kind
 DESCRIBED = ("card", "presets", "protocols", "sweep", "needs", "locations")
 TASKS = "tasks"  # folder of a store: the cards of tasks from outside, one file each
 LONGEST_LABEL = 80
+DIRECTIONS = ("maximise", "minimise")  # of a headline
 NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of core.statistics
 
 # What a preset means for a task that says nothing of it: the sizes of the smaller tasks here.
@@ -76,6 +78,11 @@ def use_task_from_outside(place: str) -> str:
     loaded = load_class(target)
     name = class_name(target)
     _check_name(name, place)
+    # Others have it of their constructor, and are asked for it when they are made.
+    headline = inspect.getattr_static(loaded, "headline", None)
+    stated = headline is not None and not hasattr(headline, "__get__")
+    if stated and (fault := fault_of_headline(headline)):
+        raise UserError(f"tasks ({target}): {fault}")
     settings = _settings(loaded, place)
     described = _attributes(loaded)
     files = dict.fromkeys(DESCRIBED, target)
@@ -164,6 +171,33 @@ def _settings(loaded: type, place: str) -> dict[str, Any]:
         if plain is None or kind_of(plain):  # a class or function cannot be set by a word
             settings[parameter.name] = plain
     return settings
+
+
+def fault_of_headline(headline: object) -> str | None:
+    """What keeps a headline from being the one number of a table, in a sentence; None if nothing
+    does.
+
+    Args:
+        headline: that of a class, or of a task that was made; None where there is none.
+    """
+    example = 'Metric("accuracy", "maximise") or Metric("loss", "minimise") of tasks.interface'
+    if headline is None:
+        return f"it has no headline, the metric that a table is ranked by: add headline = {example}"
+    kinds = {(part.__module__, part.__name__) for part in type(headline).__mro__}
+    if ("tasks.interface", "Metric") not in kinds:
+        return f"its headline is {in_words(headline)}, and no Metric: give {example}"
+    values = vars(headline)
+    if unknown := sorted(values.keys() - {"name", "direction", "unit"}):
+        return f"its headline has {unknown[0]}, which no table shows: give {example}"
+    for key in ("name", "unit"):
+        if not isinstance(values[key], str) or (key == "name" and not values[key]):
+            return f"the {key} of its headline is {in_words(values[key])}: give {example}"
+    if values["direction"] not in DIRECTIONS:
+        return (
+            f"the direction of its headline is {in_words(values['direction'])}: a table is ranked "
+            f"by a metric to maximise or to minimise, so give {example}"
+        )
+    return None
 
 
 def refuse_missing_settings(arguments: Mapping[str, Any], target: str) -> None:

@@ -16,7 +16,10 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
+from bench.config.outside_tasks import fault_of_headline
 from bench.config.settings import Configuration
+from bench.examination.contract.faults import fault_of_batch
+from bench.examination.contract.losses import fault_of_loss
 from bench.examination.fresh_process import hashed_elsewhere
 from bench.records.code import code_hash, is_own, modules_behind
 from bench.training.building import data_hashes, new_task, task_of
@@ -24,8 +27,7 @@ from bench.training.mistakes import data_in_sentences
 from bench.training.seeding import kept_random_state, seed_generators
 from bench.training.unfit import UnfitModel
 from core.errors import UserError
-from models.specification import SequenceSpecification
-from tasks.interface import Batch, Evaluation, Task
+from tasks.interface import Batch, Task
 
 STEPS, SIZE = 4, 8  # of the training that are made again
 CPU = torch.device("cpu")
@@ -82,6 +84,8 @@ def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
     name = f"tasks ({configuration.tasks['_target_']})"
     seed_generators(FIRST, CPU)
     task = task_of(configuration.tasks)
+    if fault := fault_of_headline(getattr(task, "headline", None)):
+        raise UserError(f"{name}: {fault}")
     if isinstance(task, Task):
         specification = task.specification()
         batches = [task.training_batch(0, step, SIZE) for step in range(STEPS)]
@@ -93,6 +97,9 @@ def examine_task(configuration: Configuration, hashes: dict[str, str]) -> None:
                 f"{name}: the first {STEPS} batches of a training ask for nothing, since every "
                 "target is -100: give targets that count"
             )
+        device = _device(configuration) if configuration.trained_on is None else None
+        if device and (fault := fault_of_loss(task, batches, specification, device)):
+            raise UserError(f"{name}: {fault}")
         _first[json.dumps(configuration.tasks, sort_keys=True)] = batches
     seed_generators(SECOND, CPU)
     again = task_of(configuration.tasks)
@@ -172,99 +179,6 @@ def _names_a_source(node: ast.AST) -> bool:
     return isinstance(node, ast.Set | ast.SetComp)
 
 
-def fault_of_batch(batch: object, specification: SequenceSpecification) -> str | None:
-    """What keeps every model from being trained on a batch, in a sentence; None if nothing does."""
-    if not isinstance(batch, Batch):
-        kind = type(batch).__name__
-        return f"training_batch gave a {kind}: return a Batch of tasks.interface"
-    inputs, targets = batch.inputs, batch.targets
-    if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
-        kinds = f"{type(inputs).__name__} and {type(targets).__name__}"
-        return f"a training batch has inputs and targets of types {kinds}: give tensors"
-    shape = f"inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}"
-    longest = specification.maximum_length
-    if specification.vocabulary is not None:
-        if inputs.dtype != torch.int64 or inputs.dim() != 2:
-            return f"a training batch has {shape}: a task of tokens gives int64 (batch, time)"
-        least, largest = int(inputs.min()), int(inputs.max())
-        if least < 0 or largest >= specification.vocabulary:
-            wrong = least if least < 0 else largest
-            return (
-                f"a training batch has the token {wrong}: the specification says vocabulary="
-                f"{specification.vocabulary}, so tokens are 0 to {specification.vocabulary - 1}"
-            )
-    elif inputs.dim() != 3 or inputs.shape[2] != specification.input_channels:
-        return (
-            f"a training batch has {shape}: the specification says input_channels="
-            f"{specification.input_channels}, so give float32 (batch, time, "
-            f"{specification.input_channels})"
-        )
-    if inputs.shape[1] > longest:
-        return (
-            f"a training batch has {shape}: the specification says maximum_length={longest}, so "
-            "sequences have no more positions than that"
-        )
-    if targets.shape[:2] != inputs.shape[:2]:
-        return (
-            f"a training batch has targets of shape {tuple(targets.shape)} beside {shape}: give "
-            "one for each position, (batch, time), with -100 where nothing is asked, or real ones, "
-            "(batch, time, channels)"
-        )
-    return None
-
-
-def fault_of_result(giver: str, measured: object, split: str) -> str | None:
-    """What keeps the result of a protocol on a split from being read at all; None if nothing does.
-
-    Args:
-        giver: who measured, as a sentence names it: "evaluate", "the predictor oracle".
-    """
-    if not isinstance(measured, Evaluation):
-        given = "None" if measured is None else f"a {type(measured).__name__}"
-        return (
-            f"{giver} gave {given} for the {split} split: return an Evaluation of tasks.interface"
-        )
-    for part in ("metrics", "per_sequence", "curves", "arrays"):
-        content = getattr(measured, part)
-        if not isinstance(content, Mapping):
-            return (
-                f"{giver} gave an Evaluation with {part}={content!r:.40} for the {split} split: "
-                "give a dictionary by name"
-            )
-    return None
-
-
-def fault_of_evaluation(measured: object, split: str, headline: str) -> str | None:
-    """What keeps an evaluation from being a record, in a sentence; None if nothing does.
-
-    Args:
-        measured: what ``Task.evaluate`` gave.
-        headline: the metric that the task is ranked by.
-    """
-    if (fault := fault_of_result("evaluate", measured, split)) is not None:
-        return fault
-    assert isinstance(measured, Evaluation)
-    for name, value in measured.metrics.items():
-        if not isinstance(value, int | float):
-            kind = type(value).__name__
-            return f"evaluate gave the metric {name} as a {kind}: give a plain number, float(…)"
-    for name in dict.fromkeys(["loss", headline]):
-        if name not in measured.metrics:
-            there = ", ".join(sorted(measured.metrics)) or "none"
-            return (
-                f"evaluate gave no metric {name} (metrics: {there}), and every evaluation has loss "
-                f"and the headline of its task, {headline}: give both, and targets that count"
-            )
-    try:
-        json.dumps([measured.per_sequence, measured.curves, measured.arrays])
-    except (TypeError, ValueError) as error:
-        return (
-            f"evaluate gave per_sequence, curves or arrays that JSON cannot hold ({error}): give "
-            "plain numbers and lists, as Tensor.tolist() has them"
-        )
-    return None
-
-
 def _differs(target: str, what: str, where: str = "") -> str:
     advice = (
         "in draw(self, generator, count) by that generator (generator.integers, "
@@ -287,4 +201,19 @@ def _equal(first: Batch, second: Batch) -> bool:
     if first.extras.keys() != second.extras.keys():
         return False
     pairs += [(value, second.extras[key]) for key, value in first.extras.items()]
-    return all(a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
+    return all(a.shape == b.shape and _same_numbers(a, b) for a, b in pairs)
+
+
+def _same_numbers(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors of one shape are equal, and NaN in the same places."""
+    if not (first.is_floating_point() and second.is_floating_point()):
+        return torch.equal(first, second)
+    return bool(torch.isclose(first, second, rtol=0, atol=0, equal_nan=True).all())
+
+
+def _device(configuration: Configuration) -> torch.device | None:
+    """Where a loss is computed: a task may keep its numbers on a GPU. None: not here."""
+    there = torch.cuda.is_available()
+    if configuration.device == "cuda" and not there:
+        return None
+    return torch.device("cuda") if there and configuration.device != "cpu" else CPU

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 
 from bench.config.outside_tasks import keep_card
 from bench.config.settings import Configuration
-from bench.examination.task_data import fault_of_result
+from bench.examination.contract.measuring import SPLITS, refuse_unfit_predictor
+from bench.records.code import is_own
 from bench.records.schema import Cost, Role, RunRecord, Study, write_record
 from bench.records.store import Store
 from bench.runs.examined import examine_fresh
@@ -175,11 +176,11 @@ def make_baselines(configuration: Configuration, report: Report) -> list[RunReco
             records.append(record)
             continue
         started = time.perf_counter()
-        with data_in_sentences(configuration.tasks["_target_"]):
+        target = configuration.tasks["_target_"]
+        with data_in_sentences(target):
             evaluations = {"validation": predict("validation"), "test": predict("test")}
-        for split, measured in evaluations.items():
-            if fault := fault_of_result(f"the predictor {label}", measured, split):
-                raise UserError(f"tasks ({configuration.tasks['_target_']}): {fault}")
+            for split in () if is_own(target) else SPLITS:
+                refuse_unfit_predictor(target, label, split, evaluations[split], predict(split))
         record = RunRecord(
             run_id=identity.run_id(0),
             identity=identity.identity,

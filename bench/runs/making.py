@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from bench.examination.answers import answers_are_numbers, give_copies
+from bench.examination.contract.faults import fault_of_evaluation
+from bench.examination.contract.measuring import SPLITS, refuse_unfit_protocol
 from bench.examination.examined import Examined
 from bench.examination.fresh_process import start_server
 from bench.examination.repeatability import examine_configured_model
 from bench.examination.splits import refuse_shared_sequences, watched_sequences
-from bench.examination.task_data import examine_task_again, fault_of_evaluation
+from bench.examination.task_data import examine_task_again
 from bench.records.code import is_own
 from bench.records.identity import Identity
 from bench.records.schema import Cost, Curve, Restart, initial_seed
@@ -39,6 +41,7 @@ from core.seeding import derive_seed
 from tasks.interface import Evaluation, Split, Task
 
 DIVERGED = "diverged.json"  # in the folder of a run, in place of weights
+_tried: set[tuple[str, str]] = set()  # settings and code of tasks that can measure a model
 _rehearsed: set[tuple[str, str]] = set()  # settings and code of tasks whose evaluation has worked
 
 
@@ -177,6 +180,7 @@ class TrainingRun(Run):
         from bench.training.loop import fit
 
         settings, seed = self.configuration.training, self.configuration.seed
+        self._try_protocol()
         cost = self.cost = self._count_cost()
         self._examine()
         self._rehearse()
@@ -231,6 +235,7 @@ class TrainingRun(Run):
         seed, checkpoint = configuration.seed, self.work / "checkpoint-0.pt"
         model = build_to_train(configuration, self.task, seed)
         try:
+            self._try_protocol()
             if self._examine():
                 return None  # buffers that training changes are those of one model
             self._rehearse()
@@ -298,39 +303,50 @@ class TrainingRun(Run):
         with self.phase("examining the model"):
             return examine_configured_model(self.configuration, self.task, self.device)
 
+    def _try_protocol(self) -> None:
+        """Measure a small model of ours by a task of somebody else, whose fault it is if that does
+        not go well, which raises a UserError; once in a process for each of its settings."""
+        if (key := self._key_of_outside_task()) is None or key in _tried:
+            return
+        with self.phase("trying the protocol"):
+            target = str(self.configuration.tasks["_target_"])
+            refuse_unfit_protocol(self.task, target, self.device, self._measure_other)
+        _tried.add(key)
+
     def _rehearse(self) -> None:
-        """Measure fresh weights by a task of somebody else, so that what stops its evaluation, or
-        makes its numbers worthless, is known before a training; once in a process for each of its
-        settings.
+        """The same with fresh weights of the model, so that what stops the evaluation, or makes its
+        numbers worthless, is known before a training.
 
         Raises:
-            UserError: the evaluation lacks what a record needs, or its sequences are those of the
-                training.
+            UserError: it lacks what a record needs, or its sequences are those of the training.
         """
-        settings = self.configuration.tasks
-        key = json.dumps(settings, sort_keys=True), self.identity.provenance.task_code
-        if is_own(settings["_target_"]) or key in _rehearsed:
+        if (key := self._key_of_outside_task()) is None or key in _rehearsed:
             return
-        seed, target = self.configuration.seed, str(settings["_target_"])
+        seed, target = self.configuration.seed, str(self.configuration.tasks["_target_"])
         model = build_model(self.configuration, self.task, seed).to(self.device)
-
-        def measured(split: Split) -> Evaluation:
-            return evaluate(self.task, model, split, self.device, seed)
-
+        measured_by = []
         try:
-            with self.phase("rehearsing"), watched_sequences(model) as on_validation:
-                evaluation = measured("validation")
-            if fault := fault_of_evaluation(evaluation, "validation", self.task.headline.name):
-                raise UserError(f"tasks ({target}): {fault}")
-            with self.phase("rehearsing"), watched_sequences(model) as on_test:
-                evaluation = measured("test")
-            if fault := fault_of_evaluation(evaluation, "test", self.task.headline.name):
-                raise UserError(f"tasks ({target}): {fault}")
+            for split in SPLITS:
+                with self.phase("rehearsing"), watched_sequences(model) as sequences:
+                    evaluation = self._measure_other(model, split)
+                measured_by.append(sequences)
+                if fault := fault_of_evaluation(evaluation, split, self.task.headline.name):
+                    raise UserError(f"tasks ({target}): {fault}")
         except UnfitModel:  # what training can still change is judged when it has
             return
         trained_by = self.training.task if self.training else self.task
-        refuse_shared_sequences(trained_by, target, seed, on_validation, on_test)
+        refuse_shared_sequences(trained_by, target, seed, *measured_by)
         _rehearsed.add(key)
+
+    def _key_of_outside_task(self) -> tuple[str, str] | None:
+        """Settings and code of a task of somebody else; None for one of this project."""
+        settings = self.configuration.tasks
+        if is_own(settings["_target_"]):
+            return None
+        return json.dumps(settings, sort_keys=True), self.identity.provenance.task_code
+
+    def _measure_other(self, model: nn.Module, split: Split) -> Evaluation:
+        return evaluate(self.task, model, split, self.device, self.configuration.seed)
 
     def _count_cost(self) -> Cost:
         with self.phase("counting a step"):

@@ -13,18 +13,20 @@ from typing import Any
 
 import torch
 
-from bench.examination.task_data import fault_of_result
-from bench.records.code import is_own
+from bench.config.settings import Configuration
+from bench.examination.contract.faults import fault_of_numbers, fault_of_result
+from bench.records.code import is_own, modules_behind
 from bench.records.identity import Identity
 from bench.records.schema import Curve, Headline, Outcome, Role, RunRecord, Study
 from bench.training.building import resolve_device
 from bench.training.memory import peak_memory
+from bench.training.mistakes import TASKS_OF_OURS
 from bench.training.numerics import kept_settings, other_setting, set_numerics
 from bench.training.seeding import kept_random_state
 from bench.training.training import Stopped
 from bench.training.unfit import UnfitModel
-from core.errors import UserError
-from core.files import write_atomically
+from core.errors import UserError, place_of
+from core.files import ROOT, write_atomically
 from core.privacy import public_message, without_places
 from core.progress import Report, phase
 from core.reading import LARGEST_NUMBER
@@ -133,9 +135,12 @@ class Run(ABC):
             self.prepare()
             for split in splits:
                 measured = self.measure(split)
-                if fault := fault_of_result("its protocol", measured, split):
-                    # A rehearsal has met what fails whatever the weights are.
-                    target = self.configuration.tasks["_target_"]
+                target = self.configuration.tasks["_target_"]
+                # A rehearsal has met what fails whatever the weights are.
+                fault = fault_of_result("its protocol", measured, split)
+                if not fault and not is_own(target):
+                    fault = fault_of_numbers("its protocol", measured, split)
+                if fault:
                     raise UnfitModel(f"tasks ({target}): {fault}")
                 evaluations[split] = measured
             self._conclude(evaluations)
@@ -150,7 +155,7 @@ class Run(ABC):
         except UnfitModel as error:
             return "failed", without_places(str(error))
         except Exception as error:
-            return _failure(error, self.work)
+            return _failure(error, self.work, self.configuration)
         for measured_split, measured in evaluations.items():
             # Other numbers may be there, but not the one that the measurement is ranked by.
             causes = measured.arrays.get("diverged")
@@ -165,7 +170,7 @@ class Run(ABC):
         return "ok", None
 
 
-def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
+def _failure(error: Exception, work: Path, configuration: Configuration) -> tuple[Outcome, str]:
     """How a run ended that stopped with ``error``; the details go to a file in ``work``.
 
     Raises:
@@ -178,7 +183,21 @@ def _failure(error: Exception, work: Path) -> tuple[Outcome, str]:
         raise error
     write_atomically(work / "traceback.txt", traceback.format_exc().encode())
     where = f"work/{work.name}/traceback.txt of the store"
-    return "failed", f"{type(error).__name__}: {public_message(error)} (details in {where})"
+    whose = f"tasks ({configuration.tasks['_target_']}): " if _of_task(error, configuration) else ""
+    return "failed", f"{whose}{type(error).__name__}: {public_message(error)} (details in {where})"
+
+
+def _of_task(error: Exception, configuration: Configuration) -> bool:
+    """Whether an error arose in the code of a task of somebody else, such as at a target that the
+    thousandth batch has, and not in that of the model."""
+    task, model = configuration.tasks["_target_"], configuration.models.get("_target_", "")
+    if is_own(task):
+        return False
+    file, _, _ = place_of(error).rpartition(", line ")
+    if file.startswith(TASKS_OF_OURS):
+        return True
+    others = set() if not model or is_own(model) else {*modules_behind(model).values()}
+    return ROOT / file in {*modules_behind(task).values()} - others
 
 
 def measured_fields(

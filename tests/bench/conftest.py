@@ -79,6 +79,7 @@ def unknown_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(groups, "_tasks_from_outside", {})
     monkeypatch.setattr(task_data, "_passed", set())
     monkeypatch.setattr(making, "_rehearsed", set())
+    monkeypatch.setattr(making, "_tried", set())
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     forget_code()
