@@ -34,9 +34,7 @@ TASKS = "tasks"  # folder of a store: the cards of tasks from outside, one file 
 LONGEST_LABEL = 80
 NumberKind = Literal["share", "loss", "error", "count", "change", "real"]  # of core.statistics
 
-# What a preset means for a task that says nothing of it: the sizes of the smaller tasks here. Beyond
-# smoke a row may get a rank: three rates, which grow where the best lies on an edge, and validations
-# that show whether a training has stopped improving.
+# What a preset means for a task that says nothing of it: the sizes of the smaller tasks here.
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         "models": {"width": 32, "layers": 2, "heads": 2},
@@ -57,6 +55,8 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 VALIDATIONS = 20  # of a training beyond smoke whose preset says nothing of validate_every
 GENERATED = "tasks.generated"  # the module of the base class that draws data and has a loss
+# Beyond smoke a row may get a rank: the best of three rates may lie inside, and where it lies on an
+# edge the grid grows.
 SWEEP: dict[str, Any] = {
     "models": ["memory_mosaic", "gpt2", "lstm"],
     "search_space": {"training.lr": [1.0e-3, 3.0e-3, 1.0e-2]},

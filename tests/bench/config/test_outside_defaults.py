@@ -68,7 +68,8 @@ def test_beyond_smoke_the_defaults_allow_a_rank(here: Path, preset: str) -> None
     assert plan.settings.extend >= 1
     assert plan.settings.seeds >= 2
     training = entry.configuration.training
-    assert training.steps is not None and training.validate_every is not None
+    assert training.steps is not None
+    assert training.validate_every is not None
     late = range(training.validate_every, training.steps + 1, training.validate_every)
     assert sum(step >= (1 - LAST) * training.steps for step in late) >= FEWEST
     assert note_on_trials(plan) is None
