@@ -11,7 +11,12 @@ from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
 from bench.config.command_line import shown
-from bench.config.external import OURS, defaults_of, refuse_what_is_missing
+from bench.config.external import (
+    OURS,
+    defaults_of,
+    refuse_what_is_missing,
+    without_default,
+)
 from bench.config.files import copied, models_of
 from bench.config.groups import GUEST, choices, record_name, with_guests
 from bench.config.search_space import check_space, reach_of
@@ -308,9 +313,11 @@ def warn_of_sizes(configurations: Iterable[Configuration], searched: Container[s
         if source_name(target) in OURS or any(key in given for key in BUDGETS):
             continue
         kept = []
+        required = without_default(target)
         for name, default in defaults_of(target).items():
             key, value = f"models.{name}", configuration.models.get(name)
-            if value != default and key not in given and key not in searched:
+            is_replaced = value != default and name not in required
+            if is_replaced and key not in given and key not in searched:
                 kept.append((shown(key, value), shown(key, default)))
         if kept:
             of_preset, of_class = (" ".join(words) for words in zip(*kept, strict=True))

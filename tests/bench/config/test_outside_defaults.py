@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from bench import sweep
+from bench import sweep, train
 from bench.config import groups, source_files
 from bench.config.settings import Configuration
 from bench.records.code import forget_code
 from bench.records.schema import read_records
 from bench.search.plan import SweepPlan, plan_sweep
 from bench.search.sweeping import note_on_trials
-from core.errors import OK
+from core.errors import OK, UserError
 from reproduce.claims.fairness import EDGE, FEWEST, LAST, TUNED, UNTUNED, marks
 
 TASK = '''
@@ -125,6 +125,16 @@ def test_a_sweep_by_the_defaults_is_tuned_but_for_what_its_runs_show(here: Path)
     assert found.word != UNTUNED
     assert "validations over the last" not in " ".join(map(str, marks(finals)))
     assert found.word in (TUNED, EDGE) or "of the whole fall" in found.why
+
+
+def test_tokens_in_and_classes_out_is_said_how(here: Path) -> None:
+    planned("classes = 2")
+    with pytest.raises(UserError) as refusal:
+        train.main(["tasks=./repeated.py:Repeated", "models=lstm"])
+    assert str(refusal.value).endswith(
+        "channels and outputs; with tokens in, classes are tokens too, so leave classes out and "
+        "let vocabulary be the larger of both numbers"
+    )
 
 
 def test_the_settings_of_a_single_run_are_those_of_the_preset(here: Path) -> None:
