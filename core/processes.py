@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 LOOK_EVERY = 1.0  # seconds
@@ -76,17 +77,18 @@ def unguarded_call() -> str | None:
     program's file, and the line does not stand below ``if __name__ == "__main__":``. None where it
     does, where the program has no file (a notebook, ``python -c``), and in other threads."""
     main = sys.modules["__main__"]
-    path = getattr(main, "__file__", None)
-    frame = sys._getframe()
+    file = getattr(main, "__file__", None)
+    frame: FrameType | None = sys._getframe()
     line = None
-    while frame is not None and path is not None:
+    while frame is not None:
         if frame.f_globals is vars(main) and frame.f_code.co_name == "<module>":
             line = frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
-    if line is None:
+        frame = frame.f_back
+    if line is None or file is None:
         return None
+    path = Path(file)
     try:
-        tree = ast.parse(Path(path).read_bytes())
+        tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):  # it has been edited or moved meanwhile
         return None
     for node in ast.walk(tree):
@@ -94,7 +96,7 @@ def unguarded_call() -> str | None:
             continue
         if node.body[0].lineno <= line <= (node.body[-1].end_lineno or line):
             return None
-    return f"{Path(path).name}, line {line}"
+    return f"{path.name}, line {line}"
 
 
 def refuse_unguarded_program(what: str, otherwise: str) -> None:
