@@ -75,7 +75,8 @@ def unguarded_call() -> str | None:
     """The line of the running program that has called this, where a new process of
     ``multiprocessing`` would run it again, as "script.py, line 3": such a process imports the
     program's file, and the line does not stand below ``if __name__ == "__main__":``. None where it
-    does, where the program has no file (a notebook, ``python -c``), and in other threads."""
+    does, where the program has no file (a notebook, ``python -c``), where the new process leaves it
+    (the ``__main__.py`` of a package), and in other threads."""
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     frame: FrameType | None = sys._getframe()
@@ -87,6 +88,9 @@ def unguarded_call() -> str | None:
     if line is None or file is None:
         return None
     path = Path(file)
+    named = main.__spec__.name if main.__spec__ else None  # by python -m
+    if path.stem == "ipython" if named is None else named.endswith("__main__"):
+        return None  # multiprocessing/spawn.py knows these
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):  # it has been edited or moved meanwhile

@@ -89,3 +89,7 @@ def test_a_program_without_a_file_has_nothing_that_runs_again(
 ) -> None:
     asked = "from core.processes import unguarded_call; print(unguarded_call())"
     assert told(run_command, tmp_path, "", "-c", asked)[:2] == (0, "None\n")
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__main__.py").write_text(asked)
+    assert told(run_command, tmp_path, "", "-m", "package")[:2] == (0, "None\n")
