@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from core.errors import OK, UserError, command, nearest
 from core.files import ROOT
 from core.words import by_name, wants_help
 
+ROLE = re.compile(r":\w+:`~?([^`]+)`")  # of Sphinx, such as :class:`models.gpt2.GPT2`
 COMMANDS = {
     "python -m bench doctor": "what this machine can run: devices, data, stores, versions",
     "python -m bench.prepare": "make the data of a task that lie on disk, such as a token stream",
@@ -75,7 +77,8 @@ def _what_it_is(group: str, name: str) -> str:
     module, _, class_name = target.rpartition(".")
     texts_of_module = _docstrings(module)
     text = texts_of_module.get(class_name) or texts_of_module.get("", "")
-    sentence = " ".join(text.replace("``", "").split()).partition(". ")[0].rstrip(".")
+    plain = ROLE.sub(lambda found: found[1].rpartition(".")[2], text).replace("``", "")
+    sentence = " ".join(plain.split()).partition(". ")[0].rstrip(".")
     return sentence.removeprefix(f"{card(group, name).get('label')}: ")
 
 

@@ -238,6 +238,10 @@ def run_sweep(
 ) -> list[RunRecord]:
     """Search settings for each model, train the best over seeds, as ``python -m bench.sweep`` does.
 
+    Runs are made in several processes where ``python -m bench.sweep`` would, and each of these
+    imports the program that calls this. So they are made one at a time, in this process, where the
+    call of a file does not stand below ``if __name__ == "__main__":``.
+
     Args:
         task, settings: as for :func:`load_preset`; ``settings`` also takes those of sweeps, such
             as ``{"workers": 2, "sweep.search_space": {"training.lr": [1e-3, 3e-3]}}``.
@@ -251,13 +255,15 @@ def run_sweep(
         The final records of every model, then those of the task's predictors without training.
 
     Raises:
-        UserError: a name, key or value that cannot be used, or a run that no worker survived.
+        UserError: a name, key or value that cannot be used, workers that would run the call
+            again, or a run that no worker survived.
         KeyboardInterrupt: it was stopped; the same call goes on from there.
 
     Example::
 
-        rivals = ["memory_mosaic", "gpt2"]
-        records = run_sweep("regbench", rivals, seeds=3, settings={"extend": 2})
+        if __name__ == "__main__":  # of a file; in a notebook the line may be left out
+            rivals = ["memory_mosaic", "gpt2"]
+            records = run_sweep("regbench", rivals, seeds=3, settings={"extend": 2})
     """
     _notice_edits()
     arguments: dict[str, Any] = {"device": device, "store": str(as_folder("store", store))}

@@ -10,6 +10,7 @@ import gc
 import io
 import locale
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -41,8 +42,22 @@ class UserError(Exception):
     """One clear sentence: what was wrong, what was expected, how to go on."""
 
     def __init__(self, sentence: str, exit_code: int = USAGE) -> None:
-        super().__init__(sentence)
+        super().__init__(_without_long_lists(sentence))
         self.exit_code = exit_code
+
+
+MOST_SHOWN = 12  # names of a list that nobody reads to its end
+A_LONG_LIST = re.compile(r"(?:[\w.+/-]+, ){60,}[\w.+/-]+")
+
+
+def _without_long_lists(sentence: str) -> str:
+    """What libraries say may list hundreds of names; of such a list the first."""
+
+    def begin(found: re.Match[str]) -> str:
+        names = found[0].split(", ")
+        return f"{', '.join(names[:MOST_SHOWN])} and {len(names) - MOST_SHOWN} more"
+
+    return A_LONG_LIST.sub(begin, sentence)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

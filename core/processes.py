@@ -6,6 +6,7 @@ it imports nothing of the project: the module may be one of the older tree at RO
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import multiprocessing
 import os
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 LOOK_EVERY = 1.0  # seconds
@@ -64,6 +66,66 @@ def start_with_blocked(process: BaseProcess, *blocked: signal.Signals) -> None:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+GUARD = 'if __name__ == "__main__":'
+
+
+def unguarded_call() -> str | None:
+    """The line of the running program that has called this, where a new process of
+    ``multiprocessing`` would run it again, as "script.py, line 3": such a process imports the
+    program's file, and the line does not stand below ``if __name__ == "__main__":``. None where it
+    does, where the program has no file (a notebook, ``python -c``), where the new process leaves it
+    (the ``__main__.py`` of a package), and in other threads."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    frame: FrameType | None = sys._getframe()
+    line = None
+    while frame is not None:
+        if frame.f_globals is vars(main) and frame.f_code.co_name == "<module>":
+            line = frame.f_lineno
+        frame = frame.f_back
+    if line is None or file is None:
+        return None
+    path = Path(file)
+    named = main.__spec__.name if main.__spec__ else None  # by python -m
+    if path.stem == "ipython" if named is None else named.endswith("__main__"):
+        return None  # multiprocessing/spawn.py knows these
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # it has been edited or moved meanwhile
+        return None
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If) or not _asks_for_main(node.test):
+            continue
+        if node.body[0].lineno <= line <= (node.body[-1].end_lineno or line):
+            return None
+    return f"{path.name}, line {line}"
+
+
+def refuse_unguarded_program(what: str, otherwise: str) -> None:
+    """Refuse to start processes for a program that each of them would run again.
+
+    Args:
+        what: the setting that starts them, "workers=2".
+        otherwise: what may be done in place of adding the line.
+
+    Raises:
+        UserError: the line of the program, and the one that it needs.
+    """
+    if place := unguarded_call():
+        from core.errors import UserError  # not where this file is run by itself
+
+        raise UserError(
+            f"{what} starts processes, and each would run {place}, again: put what stands there "
+            f"below `{GUARD}`, or {otherwise}"
+        )
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    texts = {node.value for node in ast.walk(test) if isinstance(node, ast.Constant)}
+    return "__name__" in names and "__main__" in texts
 
 
 # What ends a job: a scheduler's or a system's end, a closed terminal or a lost ssh, and the warning

@@ -58,6 +58,13 @@ def defaults_of(target: str) -> dict[str, Any]:
     return {**defaults, **attributes_of(target).get("defaults", {})}
 
 
+def without_default(target: str) -> set[str]:
+    """The settings of a class from elsewhere that somebody has to give."""
+    stated = attributes_of(target).get("defaults", {})
+    named = {p.name for p in _hyperparameters(target) if p.default is p.empty}
+    return named - {*stated}
+
+
 def refuse_what_is_missing(arguments: Mapping[str, Any], target: str, sizes: int) -> None:
     """Refuse a model whose constructor wants an argument that nobody gave.
 
@@ -227,6 +234,8 @@ def _import(target: str) -> ModuleType:
             raise
         except Exception as error:  # whatever the file does while it is imported
             raise UserError(_stopped(target, error, place_of(error))) from None
+    if target.endswith(".py"):
+        raise UserError(f"'{target}' names a file, and no class in it: give {target}:CLASS")
     module_name, _, _ = target.rpartition(".")
     if not module_name or not all(map(str.isidentifier, target.split("."))):
         raise UserError(

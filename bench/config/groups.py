@@ -174,6 +174,7 @@ MOST_LISTED = 12  # names in a sentence
 THE_LIST = "python -m bench lists them all"
 ONE_OF_YOUR_OWN = "; one of your own is package.Class, or ./FILE.py:Class"
 NOT_COMMITTED = "not committed"  # how a guest is marked wherever it is shown
+CALLED_OTHERWISE = {"transformer": "gpt2", "attention": "gpt2", "softmax_attention": "gpt2"}
 _guests: ContextVar[tuple[str, ...]] = ContextVar("guests", default=())
 
 
@@ -185,6 +186,8 @@ def nearest_choice(name: str, valid: Sequence[str], of_your_own: bool = True) ->
         of_your_own: whether a class of the user's own may stand in its place.
     """
     hint = nearest(name, valid)
+    if (other := CALLED_OTHERWISE.get(name.lower())) in valid:
+        hint = f"did you mean '{other}'?"
     if not hint.startswith("valid"):
         return f"{hint} {THE_LIST}" if of_your_own else hint
     if len(valid) > MOST_LISTED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,11 +55,21 @@ SIZES: dict[str, dict[str, Any]] = {
         "training": {"steps": 50000, "batch_size": 64, "lr": 1.0e-3},
     },
 }
+VALIDATIONS = 20  # of a training beyond smoke whose preset says nothing of validate_every
 GENERATED = "tasks.generated"  # the module of the base class that draws data and has a loss
+# Beyond smoke a row may get a rank: the best of three rates may lie inside, and where it lies on an
+# edge the grid grows.
 SWEEP: dict[str, Any] = {
     "models": ["memory_mosaic", "gpt2", "lstm"],
+    "search_space": {"training.lr": [1.0e-3, 3.0e-3, 1.0e-2]},
+    "sampler": "grid",
+    "n_trials": 3,
+    "extend": 2,
+}
+SWEEP_AT_SMOKE: dict[str, Any] = {
     "search_space": {"training.lr": [1.0e-3, 3.0e-3]},
     "n_trials": 2,
+    "extend": 0,
 }
 
 
@@ -95,7 +106,8 @@ def use_task_from_outside(place: str) -> str:
         settings |= {key: value for key, value in written.items() if key in settings}
         described |= {key: value for key, value in written.items() if key in DESCRIBED}
         files |= dict.fromkeys(written, str(yaml_file))
-    presets = {**SIZES, **_mapping(described, "presets", files)}
+    own_sweep = _mapping(described, "sweep", files)
+    presets = _presets(_mapping(described, "presets", files), own_sweep)
     if unknown := sorted(presets.keys() - PRESETS):
         hint = nearest(unknown[0], PRESETS)
         raise UserError(f"{files['presets']} has the preset '{unknown[0]}': {hint}")
@@ -107,11 +119,47 @@ def use_task_from_outside(place: str) -> str:
         "_target_": target,
         "card": _with_range_of_loss({**usual, **_mapping(described, "card", files)}, loaded),
         "presets": presets,
-        "sweep": {**SWEEP, **_mapping(described, "sweep", files)},
+        "sweep": {**SWEEP, **_with_whole_grid(own_sweep, SWEEP["sampler"])},
         **settings,
     }
     add_task_from_outside(name, content, files)
     return name
+
+
+def _presets(own: Mapping[str, Any], own_sweep: Mapping[str, Any]) -> dict[str, Any]:
+    """The default presets, and over them those of a task, each in the place of the whole default
+    one, but for how often it is validated and the short sweep of smoke. That gives way to what the
+    task's own sweep says, which holds at all presets."""
+    at_smoke = {key: value for key, value in SWEEP_AT_SMOKE.items() if key not in own_sweep}
+    if own_sweep.keys() & {"search_space", "n_trials"}:  # these belong together
+        at_smoke = {key: at_smoke[key] for key in at_smoke.keys() & {"extend"}}
+    presets: dict[str, Any] = copy.deepcopy({**SIZES, **own})
+    sampler = own_sweep.get("sampler", SWEEP["sampler"])
+    for preset, block in presets.items():
+        if not isinstance(block, dict):  # what is wrong with it is said where it is used
+            continue
+        if preset == "smoke":
+            block.setdefault("sweep", at_smoke)
+        training, sweep = block.get("training"), block.get("sweep")
+        if preset != "smoke" and isinstance(training, dict):
+            steps = training.get("steps")
+            if isinstance(steps, int):
+                training.setdefault("validate_every", max(1, steps // VALIDATIONS))
+        if isinstance(sweep, dict):
+            block["sweep"] = _with_whole_grid(sweep, sampler)
+    return presets
+
+
+def _with_whole_grid(sweep: dict[str, Any], sampler: Any) -> dict[str, Any]:
+    """A sweep's settings with all of its own grid as the number of trials, where it says none."""
+    space = sweep.get("search_space")
+    if "n_trials" in sweep or not isinstance(space, dict):
+        return sweep
+    if sweep.get("sampler", sampler) != "grid" or not all(
+        isinstance(values, list | tuple) and values for values in space.values()
+    ):
+        return sweep
+    return {**sweep, "n_trials": math.prod(map(len, space.values()))}
 
 
 def _with_range_of_loss(content: dict[str, Any], loaded: type) -> dict[str, Any]:

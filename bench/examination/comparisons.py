@@ -24,7 +24,25 @@ from bench.examination.sequences import UNCHANGED, CutSequences
 from bench.examination.untouched import UntouchedCopy
 from bench.training.unfit import UnfitModel, unfit
 
+# Layers that take (time, batch, width) unless they are told otherwise.
+TIME_FIRST = (nn.RNNBase, nn.MultiheadAttention)
 ASKED_AGAIN = 5  # times that the same is asked, each time at another place of memory
+
+
+def _layers_with_time_first(model: nn.Module) -> str:
+    """What layers of PyTorch without ``batch_first=True`` may have to do with sequences of a batch
+    that depend on each other, as a part of a sentence; "" where there are none."""
+    names = []
+    for name, module in model.named_modules():
+        if getattr(module, "batch_first", True) is False and isinstance(module, TIME_FIRST):
+            names.append(f"{name or 'the model'} ({type(module).__name__})")
+    if not names:
+        return ""
+    lacks = f" and {len(names) - 1} more lack" if len(names) > 1 else " lacks"
+    return (
+        f"; a possible cause: {names[0]}{lacks} batch_first=True, without which the first axis of "
+        "its inputs is time"
+    )
 
 
 class Comparisons:
@@ -61,6 +79,7 @@ class Comparisons:
     def unfit(self, cause: str, training: bool = False, **values: object) -> UnfitModel:
         """The refusal of the model in one mode, as it is now; see :func:`unfit`."""
         mode = " in training mode" if training else ""
+        values["time_first"] = _layers_with_time_first(self.model)
         return unfit(cause, mode=mode, state=self.state, **values)
 
     def _varying(self, difference: OutputDifference, training: bool) -> UnfitModel:

@@ -48,7 +48,7 @@ def how_to_be_ranked(preset: str, words: str = "the same words and") -> str | No
     return (
         f"preset {preset}, the default, shows that everything works; most of its rows get no rank, "
         f"since they are not tuned or still improve. For a rank: {words} preset={PRESETS[1]} "
-        "(dry_run=true says how long that takes)"
+        "(the sweep says with dry_run=true how long that takes)"
     )
 
 

@@ -230,7 +230,8 @@ def _print_not_counted(plan: SweepPlan) -> None:
             "over all seeds gets all of them too, which is not counted here",
             soft_wrap=True,
         )
-    if extend := plan.settings.extend:
+    if plan.grows:
+        extend = plan.settings.extend
         console().print(
             f"extend={extend}: where a best setting lies on an edge of the whole grid, all models "
             f"get more values, up to {extend} on each side of a key, which are not counted here",

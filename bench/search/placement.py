@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -22,6 +23,7 @@ from bench.search.payload import JobPayload
 from bench.search.sharing import SharedRuns, open_coordinator
 from core.collector import resume_collector
 from core.errors import UserError
+from core.processes import GUARD, refuse_unguarded_program, unguarded_call
 from core.progress import Report
 
 FEW_AT_SMOKE = 10  # runs of a second or two; a pool is there after some five
@@ -69,6 +71,7 @@ def _alone(
     first = configurations[0]
 
     def open_local() -> Executor:
+        _say_what_the_program_lacks(first, at_most)
         resume_collector()
         before_first()
         if prepare:
@@ -78,6 +81,7 @@ def _alone(
 
     in_process = InProcess(execute, report)
     if first.sweep.executor == "ray":
+        refuse_unguarded_program("executor=ray", "leave that setting out")
         resume_collector()
         before_first()
         make_data(first, report)
@@ -89,16 +93,40 @@ def _alone(
         yield executor
 
 
+def _say_what_the_program_lacks(first: Configuration, at_most: int | None) -> None:
+    """Before the first run: that a program which new processes would run again gets none.
+
+    Raises:
+        UserError: it asks for some.
+    """
+    if first.sweep.workers:
+        refuse_unguarded_program(f"workers={first.sweep.workers}", "give workers=0")
+    elif (place := unguarded_call()) and _places_at_once(first, at_most) > 1:
+        print(
+            f"note: runs are made one at a time: {place}, is not below `{GUARD}`, so that each "
+            "worker would run it again",
+            file=sys.stderr,
+        )
+
+
 def workers_at_once(configuration: Configuration, at_most: int | None = None) -> int:
     """Processes for the runs of a sweep; 0: they are made in this one, or on all of a cluster.
 
     Without a number it is one for each GPU, or each CPU core, that this process may use; and 0
-    where a cluster or the processes of each training take them, where TPE would propose others, or
-    where a few runs at smoke would have ended before a worker is there.
+    where a cluster or the processes of each training take them, where TPE would propose others,
+    where a few runs at smoke would have ended before a worker is there, or where each worker would
+    run the program again that asks for them.
 
     Args:
         at_most: jobs that there are.
     """
+    if configuration.sweep.workers is None and unguarded_call():
+        return 0
+    return _places_at_once(configuration, at_most)
+
+
+def _places_at_once(configuration: Configuration, at_most: int | None) -> int:
+    """As :func:`workers_at_once`, whatever program asks."""
     sweep, training = configuration.sweep, configuration.training
     if sweep.workers is not None:
         return min(sweep.workers, at_most or sweep.workers)

@@ -11,10 +11,15 @@ from typing import Any
 
 from bench.config.budgets import BUDGETS, STATE, STATE_BYTES, WIDTH
 from bench.config.command_line import shown
-from bench.config.external import OURS, defaults_of, refuse_what_is_missing
+from bench.config.external import (
+    OURS,
+    defaults_of,
+    refuse_what_is_missing,
+    without_default,
+)
 from bench.config.files import copied, models_of
 from bench.config.groups import GUEST, choices, record_name, with_guests
-from bench.config.search_space import check_space
+from bench.config.search_space import check_space, reach_of
 from bench.config.sections import SweepSettings
 from bench.config.settings import Configuration
 from bench.config.source_files import refuse_files_of_one_name, source_name, use_named
@@ -30,7 +35,7 @@ MAKING = ("workers", "executor", "storage", *RAY)
 SEARCH = ("n_trials", "extend", "sampler", "choose_over")
 SHORT_NAMES = (*SEARCH, "seeds", "data_seeds", "stack", *MAKING)
 SPACE = "sweep.search_space"
-N_TRIALS = "sweep.n_trials"
+N_TRIALS, EXTEND = "sweep.n_trials", "sweep.extend"
 Settings = dict[str, Any]  # dotted key -> value
 
 
@@ -103,6 +108,14 @@ class SweepPlan:
     def runs(self) -> int:
         """Trials and final runs, if every space has as many settings as there are trials."""
         return len(self.entries) * (self.settings.n_trials + self.settings.finals)
+
+    @property
+    def grows(self) -> bool:
+        """Whether some grid gets more values where a best setting lies on its edge: all settings
+        are tried, ``extend`` is above 0, and some key goes on."""
+        if any(entry.settings > self.settings.n_trials for entry in self.entries):
+            return False
+        return any(reach_of(entry.space, self.settings.extend) for entry in self.entries)
 
 
 def plan_sweep(settings: Mapping[str, Any]) -> SweepPlan:
@@ -301,9 +314,11 @@ def warn_of_sizes(configurations: Iterable[Configuration], searched: Container[s
         if source_name(target) in OURS or any(key in given for key in BUDGETS):
             continue
         kept = []
+        required = without_default(target)
         for name, default in defaults_of(target).items():
             key, value = f"models.{name}", configuration.models.get(name)
-            if value != default and key not in given and key not in searched:
+            is_replaced = value != default and name not in required
+            if is_replaced and key not in given and key not in searched:
                 kept.append((shown(key, value), shown(key, default)))
         if kept:
             of_preset, of_class = (" ".join(words) for words in zip(*kept, strict=True))

@@ -11,7 +11,7 @@ from bench.config.command_line import shown
 from bench.config.network import with_available_text
 from bench.runs.get_or_run import find_widths
 from bench.search.driver import run_plan
-from bench.search.plan import N_TRIALS, SPACE, Entry, SweepPlan, plan_sweep, warn_of_sizes
+from bench.search.plan import EXTEND, N_TRIALS, SPACE, Entry, SweepPlan, plan_sweep, warn_of_sizes
 from bench.search.remaining.left import Remaining
 from bench.search.table import print_sweep
 from core.errors import OK, RUN_FAILED
@@ -41,8 +41,10 @@ def sweep(settings: Mapping[str, Any]) -> int:
 
 def note_on_trials(plan: SweepPlan) -> str | None:
     """Which search spaces hold fewer settings than the trials asked for, or but one; and which hold
-    more, where a person wrote the space or the number."""
-    return "; ".join(filter(None, [_note_on_fewer(plan), _note_on_more(plan)])) or None
+    more, where a person wrote the space or the number; and that no grid grows, where a person wants
+    that."""
+    notes = [_note_on_fewer(plan), _note_on_more(plan), _note_on_growth(plan)]
+    return "; ".join(filter(None, notes)) or None
 
 
 def _note_on_fewer(plan: SweepPlan) -> str | None:
@@ -63,7 +65,7 @@ def _note_on_fewer(plan: SweepPlan) -> str | None:
 def _note_on_more(plan: SweepPlan) -> str | None:
     trials = plan.settings.n_trials
     large = [entry for entry in plan.entries if entry.settings > trials]
-    if not large or not plan.entries[0].configuration.overrides.keys() & {SPACE, N_TRIALS}:
+    if not large or not plan.entries[0].configuration.overrides.keys() & {SPACE, N_TRIALS, EXTEND}:
         return None
     sizes = sorted({entry.settings for entry in large})
     sentence = (
@@ -72,6 +74,18 @@ def _note_on_more(plan: SweepPlan) -> str | None:
     )
     extend = plan.settings.extend
     return f"{sentence}, which extend={extend} needs" if extend else sentence
+
+
+def _note_on_growth(plan: SweepPlan) -> str | None:
+    """That no searched key goes on, which is another reason than settings that are not tried."""
+    extend, trials = plan.settings.extend, plan.settings.n_trials
+    asked = extend and EXTEND in plan.entries[0].configuration.overrides
+    if not asked or plan.grows or any(entry.settings > trials for entry in plan.entries):
+        return None
+    return (
+        f"extend={extend} adds nothing: a grid that grows has two or more positive numbers with "
+        "about equal ratios"
+    )
 
 
 def _of(entries: Sequence[Entry], plan: SweepPlan) -> str:

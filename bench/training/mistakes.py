@@ -132,12 +132,27 @@ def data_in_sentences(target: str) -> Iterator[None]:
         if is_own(target) or is_out_of_memory(error):
             raise
         place = place_of(error)
+        if way := _way_on_with_sizes(str(error)):
+            raise UserError(f"tasks ({target}): {error}; {way}") from None
         if isinstance(error, ValueError) and (not place or place.startswith(TASKS_OF_OURS)):
             raise UserError(f"tasks ({target}): {error}") from error
         raise UserError(
             f"tasks ({target}): {place or 'its code'} stops with {type(error).__name__} "
             f"({first_line(error)}): mend it there"
         ) from error
+
+
+def _way_on_with_sizes(refusal: str) -> str:
+    """What to do about sizes that are those of no kind of ``tasks.generated``; "" where that is not
+    what was refused."""
+    if "a task has a vocabulary, or channels and" not in refusal:
+        return ""
+    if "has vocabulary and classes:" in refusal:
+        return (
+            "with tokens in, classes are tokens too, so leave classes out and let vocabulary be "
+            "the larger of both numbers"
+        )
+    return "docs/add_a_task.md has a table of what each is for"
 
 
 def _misfit(group: str, node: Mapping[str, Any]) -> str | None:

@@ -24,7 +24,14 @@ import torch
 from torch import Tensor, distributed
 
 from core.errors import RUN_FAILED, UserError
-from core.processes import STOPS, describe_end, end_with_parent, start_with_blocked, stops_taken
+from core.processes import (
+    STOPS,
+    describe_end,
+    end_with_parent,
+    refuse_unguarded_program,
+    start_with_blocked,
+    stops_taken,
+)
 
 LOCAL = "127.0.0.1"  # no other machine reaches what listens there
 SECONDS_BETWEEN_LOOKS = 0.05
@@ -61,11 +68,12 @@ def leading(
     They are ended when the block is left, however it is left. ``arguments`` are pickled.
 
     Raises:
-        UserError: one of them was killed.
+        UserError: one of them was killed, or each would run the program again that starts them.
     """
     if size == 1:
         yield Ranks()
         return
+    refuse_unguarded_program(f"training.devices={size}", "leave that setting out")
     with socket.create_server((LOCAL, 0)) as meeting:  # a file would outlive a killed leader
         port = meeting.getsockname()[1]
         store = _store(port, size, master_listen_fd=meeting.detach())

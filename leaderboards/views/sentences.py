@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from bench.config.files import shared_file
 from bench.config.groups import choices, model_groups
 from leaderboards.contents import Row, leading_rows, measured_rows
 from leaderboards.render import PRESETS, covered, enumerated, footnotes, name, number
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.tables import Brief, RankedTable
-from reproduce.claims.fairness import UNTUNED
+from reproduce.claims.fairness import FEWEST, IMPROVING, UNTUNED
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -75,6 +76,7 @@ def standing(rows: Sequence[Row]) -> str:
         share = f"{fair or 'none'} of {of} rows {verb}" if of > 1 else "its one row is not"
         sentences.append(f"No ranking: {share} tuned and converged, and {reason}.")
         sentences += _how_to_tune(unfair)
+    sentences += _how_to_validate(unfair)
     if sent and any(row.verified for row in measured):
         sentences.append(f"Submitted, not run again and so not ranked: {_row_names(sent, 'and')}.")
     return " ".join([*sentences, *_trials([row for row in ranked if row.mark])])
@@ -93,8 +95,41 @@ def _how_to_tune(rows: Sequence[Row]) -> list[str]:
         models.append(row.model if row.model in known else f"FILE.py:{row.model}")
     models = list(dict.fromkeys(models))
     word = f"models={models[0]}" if len(models) == 1 else f'"models=[{",".join(models)}]"'
-    command = f"python -m bench.sweep tasks={task} preset={first.preset} {word}"
+    preset, why = first.preset, ""
+    if preset == PRESETS[0] and _has_one_setting(first.task, preset):
+        preset, why = PRESETS[1], f" (at {preset} it has one setting to try)"
+    command = f"python -m bench.sweep tasks={task} preset={preset} {word}{why}"
     return [f"To tune: {command}, with the settings that your runs had."]
+
+
+def _has_one_setting(task: str, preset: str) -> bool:
+    """Whether the sweep of a task of this project tries but one setting at a preset."""
+    if task not in choices("tasks"):
+        return False
+    content = shared_file("tasks", task)
+    sweep = {**content.get("sweep", {}), **content["presets"][preset].get("sweep", {})}
+    settings = math.prod(map(len, sweep.get("search_space", {}).values()))
+    return min(settings, sweep.get("n_trials", 1)) < 2
+
+
+def _how_to_validate(rows: Sequence[Row]) -> list[str]:
+    """The setting by which rows of the reader's own show whether their training has stopped; none
+    where all were validated often enough."""
+    unknown = [row for row in rows if row.origin == YOURS and _is_validated_too_seldom(row)]
+    if not unknown:
+        return []
+    steps = [row.training_steps for row in unknown if row.training_steps]
+    # Then the last fifth of the shortest training has two or more.
+    often = max(1, min(steps) // 10) if steps else "N"
+    return [
+        f"Validated too seldom to tell whether it has stopped improving: "
+        f"{_row_names(unknown, 'and')}; training.validate_every={often} tells."
+    ]
+
+
+def _is_validated_too_seldom(row: Row) -> bool:
+    few = f"less than {FEWEST} validations"  # as the reason of the mark says
+    return any(mark.startswith(IMPROVING) and few in mark for mark in row.marks)
 
 
 def _trials(rows: Sequence[Row]) -> list[str]:

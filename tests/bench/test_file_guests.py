@@ -216,6 +216,11 @@ def test_a_size_of_the_class_that_a_preset_replaces_is_told(
         assert (note in capsys.readouterr().err) == is_told, word
     assert train.main([*WORDS, "models=./mean_net.py:Average"]) == OK
     assert "; the class's own is models.width=8" in capsys.readouterr().err
+    demanding = Path("mean_net.py").read_text().replace("width=8", "width")
+    Path("asking_net.py").write_text(demanding.replace("Average", "Asking"))
+    words = [word for word in words if not word.startswith("models=")]
+    assert sweep.main([*words, "models=./asking_net.py:Asking", space]) == OK
+    assert "the class's own" not in capsys.readouterr().err  # it has none
 
 
 REFUSES = """

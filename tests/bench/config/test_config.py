@@ -108,6 +108,8 @@ def test_every_task_composes_with_every_preset_and_its_own_default_models() -> N
         (["tasks=regbench"], "choose a model with models=NAME; models: "),
         (["tasks=regbenhc", "models=gpt2"], "did you mean 'regbench'? python -m bench lists"),
         (["tasks=regbench", "models=gtp2"], "did you mean 'gpt2'? python -m bench lists"),
+        (["tasks=regbench", "models=Transformer"], "did you mean 'gpt2'? python -m bench lists"),
+        (["tasks=regbench", "models=./net.py"], "and no class in it: give ./net.py:CLASS"),
         (["tasks=regbench", "models=[gpt2,lstm]"], "see bench.sweep"),
         (
             ["tasks=regbench", "models=zzz"],
@@ -349,6 +351,8 @@ def test_what_a_task_or_model_is_comes_first_in_the_list(capsys) -> None:
     assert "multi_query_recall Multi-query recall: Multi-query associative recall (MQAR)" in told
     assert "gla GLA: Gated linear attention in pre-norm residual blocks" in told
     assert "``" not in told
+    assert ":class:" not in told
+    assert "A MemoryUnit that trains the other matrices alone" in told
 
 
 def test_the_list_names_every_task_model_and_preset(run_command: Command) -> None:

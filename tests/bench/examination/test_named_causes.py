@@ -94,6 +94,33 @@ def test_what_other_inputs_change_is_a_leak_however_it_is_computed() -> None:
         examine(KnowsTheTotal(SPECIFICATION), SPECIFICATION, INPUTS)
 
 
+class Recurrent(Odd):
+    def __init__(self, specification: SequenceSpecification, batch_first: bool = False) -> None:
+        super().__init__(specification)
+        self.mixer = nn.GRU(8, 8, batch_first=batch_first)
+
+    def odd(self, inputs: Tensor) -> Tensor:
+        return self.mixer(self.embedding(inputs))[0]
+
+
+class WithMean(Odd):
+    """Sees the other sequences of its batch by no layer that reads them along another axis."""
+
+    def odd(self, inputs: Tensor) -> Tensor:
+        return self.embedding(inputs).mean(0)
+
+
+def test_a_layer_that_takes_the_batch_for_time_is_a_possible_cause() -> None:
+    cause = "a possible cause: mixer (GRU) lacks batch_first=True"
+    for kind, is_named in ((Recurrent, True), (WithMean, False)):
+        torch.manual_seed(0)
+        with pytest.raises(UnfitModel, match="depends on the other sequences of its") as refused:
+            examine(kind(SPECIFICATION), SPECIFICATION, INPUTS)
+        assert (cause in str(refused.value)) == is_named
+        assert ("batch_first" in str(refused.value)) == is_named
+    examine(Recurrent(SPECIFICATION, batch_first=True), SPECIFICATION, INPUTS)
+
+
 def test_a_model_that_goes_on_otherwise_may_read_the_time() -> None:
     """It keeps nothing, so that no buffer would mend it."""
     ticks = itertools.chain([0] * 4, itertools.count())  # two first passes, two that train

@@ -3,7 +3,8 @@
 import pytest
 
 from bench.search.sweeping import note_on_trials
-from core.errors import USAGE, UserError
+from bench.sweep import main
+from core.errors import OK, USAGE, UserError
 from core.words import word
 from tests.configurations import compose, make_plan
 
@@ -171,6 +172,8 @@ def test_all_of_a_grid_that_a_person_writes_is_tried_where_no_number_is_given():
     assert note_on_trials(fewer) == (
         "1 of 3 settings is tried; n_trials=3 tries all, which extend=2 needs"
     )
+    assert whole.grows
+    assert not fewer.grows
     drawn = make_plan([*grid, "sampler=random", "extend=0"])
     assert drawn.settings.n_trials == 1  # of the preset: a sample of a space needs its size
     assert note_on_trials(drawn) == "1 of 3 settings is tried; n_trials=3 tries all"
@@ -178,6 +181,21 @@ def test_all_of_a_grid_that_a_person_writes_is_tried_where_no_number_is_given():
     several = make_plan([*words, "models=[gpt2,lstm]", two_sizes])
     assert several.settings.n_trials == 4  # lstm has no heads, and two settings
     assert note_on_trials(several) is None
+
+
+def test_a_grid_that_cannot_grow_is_told_where_a_person_wants_it_to(capsys):
+    words = ["tasks=multi_query_recall", "models=lstm", "preset=smoke", "extend=2", "device=cpu"]
+    uneven = [*words, "sweep.search_space={training.lr:[1e-3,2e-3,9e-3]}"]
+    for grid in (words, uneven):  # one value, and three of unequal ratios
+        told = note_on_trials(make_plan(grid))
+        assert told is not None
+        assert "extend=2 adds nothing: a grid that grows has two or" in told
+    even = [*words, "sweep.search_space={training.lr:[1e-3,3e-3,9e-3]}"]
+    promise = "extend=2: where a best setting lies on an edge"
+    for grid, grows in ((even, True), ([*even, "n_trials=2"], False), (uneven, False)):
+        assert make_plan(grid).grows == grows
+        assert main([*grid, "dry_run=true"]) == OK
+        assert (promise in " ".join(capsys.readouterr().out.split())) == grows
 
 
 def test_of_a_key_that_is_given_twice_the_last_counts_as_for_a_single_run():

@@ -11,7 +11,7 @@ from leaderboards.tables.builder import build_board
 from leaderboards.tables.summaries import YOURS
 from leaderboards.views.charts import chart, series_name
 from leaderboards.views.sentences import summary
-from reproduce.claims.fairness import IMPROVING, UNTUNED
+from reproduce.claims.fairness import IMPROVING, UNTUNED, Mark, convergence
 from reproduce.plotting.models import look
 from reproduce.published.numbers import read_published
 
@@ -83,6 +83,30 @@ def test_untuned_rows_of_ones_own_are_told_the_command_that_tunes_them(make_reco
     improving = [replace(row, mark=IMPROVING) for row in mine]
     assert "No ranking" in summary(improving)
     assert "bench.sweep" not in summary(improving)
+
+
+def test_a_preset_with_one_setting_is_not_advised_for_tuning(make_record):
+    records = [make_record("gpt2", "GPT2", seed, 0.5 + seed / 10) for seed in (0, 1)]
+    rows = [row for row in build_board(records).rows if row.headline]
+    mine = [replace(row, origin=YOURS, mark=UNTUNED, rank_best=None) for row in rows]
+    one_setting = [replace(row, task="multi_query_recall") for row in mine]
+    command = "python -m bench.sweep tasks=multi_query_recall preset=laptop models=gpt2"
+    assert f"To tune: {command} (at smoke it has one setting to try)," in summary(one_setting)
+    two_settings = [replace(row, task="three_moons") for row in mine]
+    assert "tasks=three_moons preset=smoke models=gpt2, with" in summary(two_settings)
+
+
+def test_rows_of_ones_own_with_few_validations_are_told_the_setting(make_record):
+    records = [make_record("gpt2", "GPT2", seed, 0.5 + seed / 10, curves={}) for seed in (0, 1)]
+    why = str(Mark(IMPROVING, convergence(records)[1]))
+    rows = [row for row in build_board(records).rows if row.headline]
+    seldom = {"marks": (why,), "mark": IMPROVING, "rank_best": None, "training_steps": 2000}
+    mine = [replace(row, origin=YOURS, **seldom) for row in rows]
+    told = summary(mine)
+    assert "whether it has stopped improving: GPT2; training.validate_every=200 tells." in told
+    assert "validate_every" not in summary([replace(row, **seldom) for row in rows])
+    falling = replace(mine[0], marks=(f"{IMPROVING}: 3% of the whole fall came late",))
+    assert "validate_every" not in summary([falling])
 
 
 def drawn_of(names, lines):
