@@ -199,25 +199,27 @@ def read_table() -> tuple[Equivalence, ...]:
     Raises:
         UserError: a file was truncated or edited into something else.
     """
-    return _read_entries(TABLE, _changed(TABLE))
+    return read_entries(TABLE, table_changed(TABLE))
 
 
 def _entries(table: Path) -> Mapping[Code, Sequence[Equivalence]]:
     """Those that have a code on one side."""
-    return _by_code(table, _changed(table))
+    return by_code(table, table_changed(table))
 
 
 @lru_cache(maxsize=4)  # every record asks, and there are hundreds of entries
-def _by_code(table: Path, changed: int) -> dict[Code, list[Equivalence]]:
+def by_code(table: Path, changed: int) -> dict[Code, list[Equivalence]]:
+    """Code -> the proofs that have it on one side, of a table as it was at ``changed``."""
     entries_by_code: dict[Code, list[Equivalence]] = defaultdict(list)
-    for entry in _read_entries(table, changed):
+    for entry in read_entries(table, changed):
         for code in {entry.old, entry.new}:
             entries_by_code[code].append(entry)
     return entries_by_code
 
 
 @lru_cache(maxsize=4)
-def _read_entries(table: Path, _changed: int) -> tuple[Equivalence, ...]:
+def read_entries(table: Path, changed: int) -> tuple[Equivalence, ...]:
+    """All proofs of a table as it was at ``changed``, in their order."""
     entries: list[Equivalence] = []
     for path in sorted(table.glob("*.json")):
         entries += read_file(path)
@@ -249,12 +251,13 @@ class Side(NamedTuple):
     code: str
 
 
-def _sides(code: Code) -> tuple[Side, Side]:
+def sides_of(code: Code) -> tuple[Side, Side]:
+    """The task's part and the model's."""
     return Side("tasks", code.task, code.task_code), Side("models", code.model, code.model_code)
 
 
 @lru_cache(maxsize=4)
-def _by_side(table: Path, changed: int) -> dict[Side, dict[Side, bool]]:
+def by_side(table: Path, changed: int) -> dict[Side, dict[Side, bool]]:
     """Side -> the sides that are proven equal to it, each with whether it is the newer one.
 
     A proof by definitions compares all that a task and a model are made of, so it holds for each of
@@ -262,10 +265,10 @@ def _by_side(table: Path, changed: int) -> dict[Side, dict[Side, bool]]:
     with a task that no committed record has it with.
     """
     equal: dict[Side, dict[Side, bool]] = defaultdict(dict)
-    for entry in _read_entries(table, changed):
+    for entry in read_entries(table, changed):
         if entry.by != "definitions" or entry.added:
             continue
-        for old, new in zip(_sides(entry.old), _sides(entry.new), strict=True):
+        for old, new in zip(sides_of(entry.old), sides_of(entry.new), strict=True):
             if old != new:
                 equal[old][new] = True
                 equal[new].setdefault(old, False)
@@ -277,7 +280,7 @@ def _with_side(name: Name, old: Side, new: Side) -> Name:
     both."""
     code, config = name.code, dict(name.config)
     changes: dict[str, str] = {}
-    for side, part in zip(_sides(code), ("task", "model"), strict=True):
+    for side, part in zip(sides_of(code), ("task", "model"), strict=True):
         if (side.target, side.code) == (old.target, old.code):
             changes |= {part: new.target, f"{part}_code": new.code}
             if "_target_" in config.get(side.section, {}):
@@ -290,7 +293,7 @@ def file_of_all_tasks(table: Path) -> Path:
     return table.with_name(f"{table.name}.json")
 
 
-def _changed(table: Path) -> int:
+def table_changed(table: Path) -> int:
     """When a file of a table last came, went or was replaced."""
     return when_changed(table) + when_changed(file_of_all_tasks(table))
 
@@ -319,8 +322,8 @@ def names(code: Code, config: Config, table: Path | None = None) -> Iterator[Nam
             if entry.old not in seen or entry.new not in seen:
                 others.append(entry.other_side(name))
         if name.code not in entries:  # no proof is of this task and this model together
-            sides = _by_side(table, _changed(table))
-            for old in _sides(name.code):
+            sides = by_side(table, table_changed(table))
+            for old in sides_of(name.code):
                 others += [_with_side(name, old, new) for new in sides.get(old, ())]
         for other in others:
             if other is not None and other.code not in seen:
@@ -339,76 +342,16 @@ def current_name(
     return next((name for name in equal if name.code.is_current(checkout or ROOT)), None)
 
 
-def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = False) -> Name:
-    """One name for a run by all code that is proven equal: the latest that proofs lead to, which
-    runs that were only made by that code have too.
-
-    Args:
-        bitwise: by code that gives the same bytes alone, not by code equal up to rounding.
-    """
-    code, at = Code.of(config, provenance), (TABLE, _changed(TABLE))
-    looked_at = _looked_at(*at)
-    part: Config = {}
-    for section, values in config.items():
-        part[section] = {k: values[k] for k in looked_at.get(section, ()) if k in values}
-    name = _canonical_name(code, json.dumps(part), *at, bitwise)
-    if name.code == code:
-        return Name(code, config)
-    renamed: Config = {}
-    for section, values in config.items():
-        rest = {key: value for key, value in values.items() if key not in part[section]}
-        renamed[section] = {**name.config[section], **rest}
-    return Name(name.code, renamed, name.bitwise)
-
-
-@lru_cache(maxsize=4)
-def _looked_at(table: Path, changed: int) -> dict[str, list[str]]:
-    """Section -> the settings that a proof looks at or adds. They decide what a run is called, and
-    few of thousands of configurations differ in them."""
-    whole_keys = {"tasks._target_", "models._target_"}
-    for entry in _read_entries(table, changed):
-        whole_keys |= {*entry.choices, *entry.added}
-    looked_at: dict[str, list[str]] = defaultdict(list)
-    for whole in sorted(whole_keys):
-        section, _, key = whole.partition(".")
-        looked_at[section].append(key)
-    return looked_at
-
-
 def every_name(code: Code, config: Config) -> tuple[Name, ...]:
     """:func:`names` by the project's proofs, known from the first time that they were asked."""
-    return _every_name(code, json.dumps(config), TABLE, _changed(TABLE))
+    return every_name_by(code, json.dumps(config), TABLE, table_changed(TABLE))
 
 
 # Runs that differ in their seeds alone have one configuration.
 @lru_cache(maxsize=2048)
-def _every_name(code: Code, config: str, table: Path, changed: int) -> tuple[Name, ...]:
+def every_name_by(code: Code, config: str, table: Path, changed: int) -> tuple[Name, ...]:
+    """The same of a configuration as JSON, by a table as it was at ``changed``."""
     return tuple(names(code, json.loads(config), table))
-
-
-@lru_cache(maxsize=2048)
-def _canonical_name(code: Code, config: str, table: Path, changed: int, bitwise: bool) -> Name:
-    """:func:`canonical_name` by the part of a configuration that decides it."""
-    candidates = list(_every_name(code, config, table, changed))
-    if bitwise:
-        candidates = [name for name in candidates if name.bitwise]
-    if len(candidates) == 1:  # as of most runs
-        return candidates[0]
-    entries = _by_code(table, changed)
-    sides = _by_side(table, changed) if candidates[0].code not in entries else {}
-
-    def is_replaced(name: Name) -> bool:
-        """Whether newer code makes this very run: a proof may be of other choices of the model."""
-        proofs = [entry for entry in entries.get(name.code, ()) if entry.old == name.code]
-        if bitwise:
-            proofs = [entry for entry in proofs if entry.by != "rounding"]
-        return any(entry.has_other_side(name) for entry in proofs)
-
-    def order(name: Name) -> tuple[bool, int, str]:
-        replaced = [any(sides.get(side, {}).values()) for side in _sides(name.code)]
-        return is_replaced(name), sum(replaced), name.code.model_dump_json()
-
-    return min(candidates, key=order)
 
 
 def code_status(config: Config, provenance: Provenance) -> CodeStatus:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from bench.config.settings import Configuration
-from bench.records.equivalence import Code, Config, Name, canonical_name, every_name, names
+from bench.records import equivalence
+from bench.records.equivalence import Code, Config, Name, every_name, names
 from bench.records.named_text import with_named_text
 from bench.records.provenance import sha256_of
 from bench.records.schema import Provenance, RunRecord, make_run_id
@@ -140,3 +145,71 @@ def beside_data(record: RunRecord) -> str:
     provenance = record.provenance.model_copy(update={"data": {}})
     baseline = record.label if record.role == "baseline" else None
     return f"{record.task} {record.model} {identity_of(name, record.preset, provenance, baseline)}"
+
+
+def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = False) -> Name:
+    """One name for a run by all code that is proven equal: the latest that proofs lead to, which
+    runs that were only made by that code have too.
+
+    Args:
+        bitwise: by code that gives the same bytes alone, not by code equal up to rounding.
+    """
+    code, at = (
+        Code.of(config, provenance),
+        (equivalence.TABLE, equivalence.table_changed(equivalence.TABLE)),
+    )
+    looked_at = _looked_at(*at)
+    part: Config = {}
+    for section, values in config.items():
+        part[section] = {k: values[k] for k in looked_at.get(section, ()) if k in values}
+    name = _canonical_name(code, json.dumps(part), *at, bitwise)
+    if name.code == code:
+        return Name(code, config)
+    renamed: Config = {}
+    for section, values in config.items():
+        known = name.config[section]
+        # In the order of the settings, which titles of rows follow.
+        kept = {
+            k: known.get(k, v) for k, v in values.items() if k in known or k not in part[section]
+        }
+        renamed[section] = {**kept, **known}
+    return Name(name.code, renamed, name.bitwise)
+
+
+@lru_cache(maxsize=4)
+def _looked_at(table: Path, changed: int) -> dict[str, list[str]]:
+    """Section -> the settings that a proof looks at or adds. They decide what a run is called, and
+    few of thousands of configurations differ in them."""
+    whole_keys = {"tasks._target_", "models._target_"}
+    for entry in equivalence.read_entries(table, changed):
+        whole_keys |= {*entry.choices, *entry.added}
+    looked_at: dict[str, list[str]] = defaultdict(list)
+    for whole in sorted(whole_keys):
+        section, _, key = whole.partition(".")
+        looked_at[section].append(key)
+    return looked_at
+
+
+@lru_cache(maxsize=2048)
+def _canonical_name(code: Code, config: str, table: Path, changed: int, bitwise: bool) -> Name:
+    """:func:`canonical_name` by the part of a configuration that decides it."""
+    candidates = list(equivalence.every_name_by(code, config, table, changed))
+    if bitwise:
+        candidates = [name for name in candidates if name.bitwise]
+    if len(candidates) == 1:  # as of most runs
+        return candidates[0]
+    entries = equivalence.by_code(table, changed)
+    sides = equivalence.by_side(table, changed) if candidates[0].code not in entries else {}
+
+    def is_replaced(name: Name) -> bool:
+        """Whether newer code makes this very run: a proof may be of other choices of the model."""
+        proofs = [entry for entry in entries.get(name.code, ()) if entry.old == name.code]
+        if bitwise:
+            proofs = [entry for entry in proofs if entry.by != "rounding"]
+        return any(entry.has_other_side(name) for entry in proofs)
+
+    def order(name: Name) -> tuple[bool, int, str]:
+        replaced = [any(sides.get(side, {}).values()) for side in equivalence.sides_of(name.code)]
+        return is_replaced(name), sum(replaced), name.code.model_dump_json()
+
+    return min(candidates, key=order)

@@ -18,8 +18,8 @@ from typing import Any
 from bench.config.settings import Configuration
 from bench.records import provenance
 from bench.records.code import code_hash
-from bench.records.equivalence import Name, canonical_name
-from bench.records.identity import identity_of, one_of_each
+from bench.records.equivalence import Name
+from bench.records.identity import canonical_name, identity_of, one_of_each
 from bench.records.provenance import version
 from bench.records.schema import FINISHED, Provenance, RunRecord, read_records
 from bench.records.store import COMMITTED, Store

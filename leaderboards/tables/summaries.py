@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.records.equivalence import canonical_name
-from bench.records.identity import beside_data, canonical_record
+from bench.records.identity import beside_data, canonical_name, canonical_record
 from bench.records.numbers import data_seed
 from bench.records.schema import RunRecord
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.records.counted import data_are_rounded, other_data
-from bench.records.equivalence import canonical_name
+from bench.records.identity import canonical_name
 from bench.records.schema import RunRecord
 
 RESCORED = 1e-3  # of a number of size 1: the same weights on another processor

@@ -13,12 +13,11 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
-    canonical_name,
     code_status,
     names,
     read_table,
 )
-from bench.records.identity import Identity, identity_of, one_of_each
+from bench.records.identity import Identity, canonical_name, identity_of, one_of_each
 from bench.records.schema import RunRecord
 from bench.runs.get_or_run import get_or_run, load_or_run
 from bench.runs.proofs.by_runs import RunPair, ShortRun, short_sweeps
@@ -73,7 +72,10 @@ def test_a_chain_of_proofs_leads_from_today_to_every_earlier_name_and_back() -> 
     for one in (A, B, C):
         hashes = {"task_code": one.task_code, "model_code": one.model_code}
         provenance = make_record().provenance.model_copy(update=hashes)
-        assert canonical_name(found[one], provenance) == Name(C, today)
+        name = canonical_name(found[one], provenance)
+        assert name == Name(C, today)
+        settings = found[one]["tasks"]  # in whose order titles of rows name them
+        assert [key for key in name.config["tasks"] if key in settings] == [*settings]
 
 
 def test_a_table_that_was_edited_is_refused_in_a_sentence(table: Path) -> None:

@@ -15,12 +15,11 @@ from bench.records.equivalence import (
     Compared,
     Equivalence,
     Name,
-    canonical_name,
     code_status,
     names,
     read_table,
 )
-from bench.records.identity import canonical_record, identity_of, one_of_each
+from bench.records.identity import canonical_name, canonical_record, identity_of, one_of_each
 from bench.records.schema import RunRecord, make_run_id, write_record
 from bench.records.store import Store
 from bench.runs.fresh import pending_run
