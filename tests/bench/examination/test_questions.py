@@ -7,7 +7,7 @@ from typing import get_args
 from bench.config.questions import QUESTIONS, REFUSALS, Asked
 from tests.conftest import ROOT
 
-FILLED_IN = {"mode", "state", "others"}  # where nothing is given
+FILLED_IN = {"mode", "state", "others", "time_first"}  # by ``unfit`` and ``Comparisons.unfit``
 
 
 def refusals_of_the_engine() -> list[tuple[str, set[str]]]:
