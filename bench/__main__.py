@@ -77,7 +77,7 @@ def _what_it_is(group: str, name: str) -> str:
     module, _, class_name = target.rpartition(".")
     texts_of_module = _docstrings(module)
     text = texts_of_module.get(class_name) or texts_of_module.get("", "")
-    plain = ROLE.sub(lambda found: found[1].rpartition(".")[2], text).replace("``", "")
+    plain = ROLE.sub(lambda match: match[1].rpartition(".")[2], text).replace("``", "")
     sentence = " ".join(plain.split()).partition(". ")[0].rstrip(".")
     return sentence.removeprefix(f"{card(group, name).get('label')}: ")
 

@@ -53,8 +53,8 @@ A_LONG_LIST = re.compile(r"(?:[\w.+/-]+, ){60,}[\w.+/-]+")
 def _without_long_lists(sentence: str) -> str:
     """What libraries say may list hundreds of names; of such a list the first."""
 
-    def begin(found: re.Match[str]) -> str:
-        names = found[0].split(", ")
+    def begin(match: re.Match[str]) -> str:
+        names = match[0].split(", ")
         return f"{', '.join(names[:MOST_SHOWN])} and {len(names) - MOST_SHOWN} more"
 
     return A_LONG_LIST.sub(begin, sentence)

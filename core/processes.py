@@ -103,11 +103,11 @@ def unguarded_call() -> str | None:
     return f"{path.name}, line {line}"
 
 
-def refuse_unguarded_program(what: str, otherwise: str) -> None:
+def refuse_unguarded_program(setting: str, otherwise: str) -> None:
     """Refuse to start processes for a program that each of them would run again.
 
     Args:
-        what: the setting that starts them, "workers=2".
+        setting: what starts them, "workers=2".
         otherwise: what may be done in place of adding the line.
 
     Raises:
@@ -117,7 +117,7 @@ def refuse_unguarded_program(what: str, otherwise: str) -> None:
         from core.errors import UserError  # not where this file is run by itself
 
         raise UserError(
-            f"{what} starts processes, and each would run {place}, again: put what stands there "
+            f"{setting} starts processes, and each would run {place}, again: put what stands there "
             f"below `{GUARD}`, or {otherwise}"
         )
 

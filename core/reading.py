@@ -115,11 +115,11 @@ class Kind(Generic[Content]):
         self._bounded(path, tree)
         return self.typed(path, tree)
 
-    def tree(self, path: Path, content: bytes, known: bool = False) -> Any:
+    def tree(self, path: Path, content: bytes, bounded: bool = False) -> Any:
         """What JSON ``content`` of the file at ``path`` holds, bounded but not typed.
 
         Args:
-            known: this very content was found within bounds before, which is not looked at again.
+            bounded: this very content was found within bounds before, which is not looked at again.
 
         Raises:
             UserError: it is not JSON in UTF-8, is nested deeper than 200 levels, or holds a number
@@ -130,7 +130,7 @@ class Kind(Generic[Content]):
             tree = from_json(content, allow_inf_nan=False)
         except ValueError as error:
             raise self.refused(path, f"is truncated or not JSON ({error})") from None
-        if known:
+        if bounded:
             return tree
         keys = self._bounded(path, tree)
         if len(MAYBE_A_KEY.findall(content)) > keys and (twice := _twice(content)):

@@ -40,9 +40,11 @@ class Question:
 
 _table = own_yaml(Path(__file__).with_suffix(".yaml"))
 QUESTIONS = {name: Question(**facts) for name, facts in _table["questions"].items()}
-REFUSALS = {cause: said for q in QUESTIONS.values() for cause, said in q.refusals.items()}
+REFUSALS = {cause: sentence for q in QUESTIONS.values() for cause, sentence in q.refusals.items()}
 for _name, _part in _table["shared"].items():
-    REFUSALS = {cause: said.replace(f"{{{_name}}}", _part) for cause, said in REFUSALS.items()}
+    REFUSALS = {
+        cause: sentence.replace(f"{{{_name}}}", _part) for cause, sentence in REFUSALS.items()
+    }
 RECORDED = tuple(name for name, question in QUESTIONS.items() if question.recorded)
 ALWAYS = tuple(name for name in RECORDED if QUESTIONS[name].of == "every model")
 

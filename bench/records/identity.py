@@ -167,12 +167,14 @@ def canonical_name(config: Config, provenance: Provenance, *, bitwise: bool = Fa
         return Name(code, config)
     renamed: Config = {}
     for section, values in config.items():
-        known = name.config[section]
+        by_proofs = name.config[section]
         # In the order of the settings, which titles of rows follow.
-        kept = {
-            k: known.get(k, v) for k, v in values.items() if k in known or k not in part[section]
+        in_order = {
+            key: by_proofs.get(key, value)
+            for key, value in values.items()
+            if key in by_proofs or key not in part[section]
         }
-        renamed[section] = {**kept, **known}
+        renamed[section] = {**in_order, **by_proofs}
     return Name(name.code, renamed, name.bitwise)
 
 

@@ -287,13 +287,13 @@ class RecordFile(NamedTuple):
     content: bytes
 
 
-def read_record(path: Path, *, any_name: bool = False, known: bool = False) -> RunRecord:
+def read_record(path: Path, *, any_name: bool = False, bounded: bool = False) -> RunRecord:
     """Read and check one record.
 
     Args:
         path: RUN_ID.json, which may lie in a segment of its folder.
         any_name: take a file of another name too, such as one that was sent by mail.
-        known: of a record of the project's own in a segment, bounds of depth and numbers are not
+        bounded: of a record of the project's own in a segment, bounds of depth and numbers are not
             looked at again: the command that packed it has, and the board's build does. Its hash
             and its types are.
 
@@ -305,7 +305,7 @@ def read_record(path: Path, *, any_name: bool = False, known: bool = False) -> R
         return _read_file(path, None, any_name).record
     record = _in_use.get(packed)
     if record is None:
-        record = _in_use[packed] = _read_file(path, packed, known=known).record
+        record = _in_use[packed] = _read_file(path, packed, bounded=bounded).record
     return record
 
 
@@ -319,12 +319,12 @@ def read_file(path: Path, *, any_name: bool = False) -> RecordFile:
 
 
 def _read_file(
-    path: Path, packed: PackedRecord | None, any_name: bool = False, known: bool = False
+    path: Path, packed: PackedRecord | None, any_name: bool = False, bounded: bool = False
 ) -> RecordFile:
     refuse_segment(path)
     is_own = path.is_relative_to(COMMITTED)
     text = RECORD.bytes_of(path) if packed is None else packed.line()
-    content = RECORD.tree(path, text, known and is_own and packed is not None)
+    content = RECORD.tree(path, text, bounded and is_own and packed is not None)
     if not isinstance(content, dict):
         raise RECORD.refused(path, "does not hold a run record")
     version = content.get("schema_version")
@@ -380,4 +380,4 @@ def read_records(folders: Iterable[Path]) -> Iterator[RunRecord]:
         for path in records_below(folder):
             path_by_id.setdefault(path.stem, path)
     for _, path in sorted(path_by_id.items()):
-        yield read_record(path, known=True)
+        yield read_record(path, bounded=True)

@@ -183,8 +183,8 @@ def _failure(error: Exception, work: Path, configuration: Configuration) -> tupl
         raise error
     write_atomically(work / "traceback.txt", traceback.format_exc().encode())
     where = f"work/{work.name}/traceback.txt of the store"
-    whose = f"tasks ({configuration.tasks['_target_']}): " if _of_task(error, configuration) else ""
-    return "failed", f"{whose}{type(error).__name__}: {public_message(error)} (details in {where})"
+    owner = f"tasks ({configuration.tasks['_target_']}): " if _of_task(error, configuration) else ""
+    return "failed", f"{owner}{type(error).__name__}: {public_message(error)} (details in {where})"
 
 
 def _of_task(error: Exception, configuration: Configuration) -> bool:

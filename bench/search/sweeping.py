@@ -79,8 +79,8 @@ def _note_on_more(plan: SweepPlan) -> str | None:
 def _note_on_growth(plan: SweepPlan) -> str | None:
     """That no searched key goes on, which is another reason than settings that are not tried."""
     extend, trials = plan.settings.extend, plan.settings.n_trials
-    asked = extend and EXTEND in plan.entries[0].configuration.overrides
-    if not asked or plan.grows or any(entry.settings > trials for entry in plan.entries):
+    requested = extend and EXTEND in plan.entries[0].configuration.overrides
+    if not requested or plan.grows or any(entry.settings > trials for entry in plan.entries):
         return None
     return (
         f"extend={extend} adds nothing: a grid that grows has two or more positive numbers with "

@@ -100,10 +100,8 @@ def fault_of_result(giver: str, measured: object, split: str) -> str | None:
         giver: who measured, as a sentence names it: "evaluate", "the predictor oracle".
     """
     if not isinstance(measured, Evaluation):
-        given = "None" if measured is None else f"a {type(measured).__name__}"
-        return (
-            f"{giver} gave {given} for the {split} split: return an Evaluation of tasks.interface"
-        )
+        kind = "None" if measured is None else f"a {type(measured).__name__}"
+        return f"{giver} gave {kind} for the {split} split: return an Evaluation of tasks.interface"
     for part in ("metrics", "per_sequence", "curves", "arrays"):
         content = getattr(measured, part)
         if not isinstance(content, Mapping):
@@ -130,9 +128,9 @@ def fault_of_evaluation(measured: object, split: str, headline: str) -> str | No
             return f"evaluate gave the metric {name} as a {kind}: give a plain number, float(…)"
     for name in dict.fromkeys(["loss", headline]):
         if name not in measured.metrics:
-            there = ", ".join(sorted(measured.metrics)) or "none"
+            names = ", ".join(sorted(measured.metrics)) or "none"
             return (
-                f"evaluate gave no metric {name} (metrics: {there}), and every evaluation has loss "
+                f"evaluate gave no metric {name} (metrics: {names}), and every evaluation has loss "
                 f"and the headline of its task, {headline}: give both, and targets that count"
             )
     return fault_of_numbers("evaluate", measured, split)
@@ -159,10 +157,10 @@ def fault_of_numbers(giver: str, measured: Evaluation, split: str) -> str | None
                     f"{giver} gave {place} for the {split} split, which no record can hold: give a "
                     "finite number whatever the answers are, such as 0, or leave it out"
                 )
-            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             return (
                 f"{giver} gave {part}={content!r:.40} for the {split} split, which no record can "
-                f"hold ({why}): give {words}, as float(…) and Tensor.tolist() have them"
+                f"hold ({reason}): give {words}, as float(…) and Tensor.tolist() have them"
             )
     return None
 
@@ -176,7 +174,7 @@ def _not_finite(content: object, place: str) -> str | None:
         parts = [(part, f"{place}.{name}") for name, part in content.items()]
     elif isinstance(content, list | tuple):
         parts = [(part, place) for part in content]
-    return next((found for each in parts if (found := _not_finite(*each)) is not None), None)
+    return next((first for each in parts if (first := _not_finite(*each)) is not None), None)
 
 
 def fault_of_metrics(of_each: object) -> str | None:

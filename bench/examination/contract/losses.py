@@ -106,8 +106,8 @@ def _fault_on(
 def _fault_of_value(loss: object, model: nn.Module) -> str | None:
     wanted = "return a mean over what is asked for, a tensor of one number"
     if not isinstance(loss, Tensor):
-        given = "None" if loss is None else f"a {type(loss).__name__}"
-        return f"its loss is {given}: {wanted}"
+        kind = "None" if loss is None else f"a {type(loss).__name__}"
+        return f"its loss is {kind}: {wanted}"
     if loss.numel() != 1 or not loss.is_floating_point():
         return f"its loss is a tensor of shape {tuple(loss.shape)} and type {loss.dtype}: {wanted}"
     gradients: Sequence[Tensor | None] = []

@@ -129,10 +129,10 @@ def _metrics_looked_at(task: Task, refuse: Callable[[str | None], None]) -> Iter
     if not isinstance(task, GeneratedTask):
         yield
         return
-    given = task.metrics
+    original = task.metrics
 
     def metrics(answers: Tensor, targets: Tensor, asked: Tensor) -> dict[str, Tensor]:
-        of_each = given(answers, targets, asked)
+        of_each = original(answers, targets, asked)
         refuse(fault_of_metrics(of_each))
         return of_each
 
@@ -178,11 +178,11 @@ def _difference(
     """
     room = ROUNDINGS * math.sqrt(numbers) * torch.finfo(torch.float32).eps
     for part in ("metrics", "per_sequence", "curves", "arrays"):
-        found = _other(getattr(first, part), getattr(second, part), part, room)
-        if found is not None:
+        difference = _other(getattr(first, part), getattr(second, part), part, room)
+        if difference is not None:
             return (
-                f"{giver} gave {found} on the {split} split for the same {of}, {MANY_RESULTS}: "
-                f"compute it from these and the targets alone, and {SOURCES}"
+                f"{giver} gave {difference} on the {split} split for the same {of}, "
+                f"{MANY_RESULTS}: compute it from these and the targets alone, and {SOURCES}"
             )
     return None
 
@@ -204,4 +204,4 @@ def _other(first: object, second: object, place: str, room: float) -> str | None
         return None if same else f"{place} {first:.6g} and then {second:.6g}"
     else:
         return None if first == second else f"{place} that differ"
-    return next((found for pair in pairs if (found := _other(*pair, room)) is not None), None)
+    return next((other for pair in pairs if (other := _other(*pair, room)) is not None), None)
