@@ -221,3 +221,31 @@ def test_what_is_carried_in_no_tensor_is_not_measured(way: str) -> None:
 def test_what_a_model_keeps_under_a_number_is_not_measured() -> None:
     assert not examine_state(Keyed(SPECIFICATION), INPUTS, LONGEST, STEPS)
     assert examine_state(Recurrent(SPECIFICATION), INPUTS, LONGEST, STEPS)
+
+
+class Appends(Recurrent):
+    """Keeps every vector in a list that a step adds to in place, as caches of attention do."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        vectors = self.embedding(inputs)
+        counts = torch.arange(1, inputs.shape[1] + 1)
+        return self.out(vectors.cumsum(1) / counts[:, None])
+
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        state = [] if state is None else state
+        state.append(self.embedding(inputs))
+        return self.out(torch.stack(state).mean(0)), state
+
+    def state_bytes(self, length: int) -> int:
+        return 4 * WIDTH * length
+
+
+def test_a_state_that_steps_add_to_in_place_is_counted_before_another_step() -> None:
+    short = 4  # where one position more is a quarter more
+    assert examine_state(Appends(SPECIFICATION), INPUTS, short, 2 * short)
+
+
+def test_what_cannot_be_copied_does_not_hide_what_can_be_counted() -> None:
+    model = Hides(SPECIFICATION, lambda s: (s, lambda: None), lambda s: s[0])
+    with pytest.raises(UnfitModel, match="state_bytes"):
+        examine_state(model, INPUTS, LONGEST, STEPS)
